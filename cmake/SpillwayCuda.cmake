@@ -41,7 +41,7 @@ target_link_libraries(spillway::cuda INTERFACE spillway_cuda CUDA::cudart)
 
 # LibTorch's half. An object library: its LinkedCuda is there before the linker looks into
 # spillway_engine, where engine/torch/absent/no_cuda.cc would say that there is none.
-file(GLOB torch_cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/engine/torch/cuda/*.cc)
+file(GLOB torch_cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/engine/torch/cuda/*.cc)
 add_library(spillway_torch_cuda OBJECT ${torch_cuda_sources})
 target_link_libraries(spillway_torch_cuda PUBLIC spillway_engine spillway::cuda spillway::torch_cuda)
 # The code of c10d's NCCL is in libtorch_cuda.so. Its header includes NCCL's, and has a class with a
@@ -55,12 +55,12 @@ if(SPILLWAY_NCCL_INCLUDE)
   list(JOIN found "." found)
 endif()
 if(found STREQUAL release)
-  target_sources(spillway_torch_cuda PRIVATE ${CMAKE_SOURCE_DIR}/engine/torch/cuda/nccl/nccl_ranks.cc)
+  target_sources(spillway_torch_cuda PRIVATE ${PROJECT_SOURCE_DIR}/engine/torch/cuda/nccl/nccl_ranks.cc)
   target_include_directories(spillway_torch_cuda SYSTEM PRIVATE ${SPILLWAY_NCCL_INCLUDE})
   target_compile_definitions(spillway_torch_cuda PRIVATE USE_C10D_NCCL)
 else()
   message(WARNING "No nccl.h of NCCL ${release} (found: ${found}): several ranks can't compute on GPUs")
-  target_sources(spillway_torch_cuda PRIVATE ${CMAKE_SOURCE_DIR}/engine/torch/cuda/absent/nccl_ranks.cc)
+  target_sources(spillway_torch_cuda PRIVATE ${PROJECT_SOURCE_DIR}/engine/torch/cuda/absent/nccl_ranks.cc)
 endif()
 # Into the library that computes, with what of them the program does not have.
 set_target_properties(spillway_torch_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON)
@@ -69,15 +69,15 @@ target_link_libraries(spillway_compute PRIVATE $<TARGET_FILE:spillway_cuda> spil
 add_dependencies(spillway_compute spillway_cuda)
 
 # What nvcc compiles: a kernel on a stream of LibTorch's.
-add_executable(cuda_check ${CMAKE_SOURCE_DIR}/cmake/check/cuda_check.cu
-  ${CMAKE_SOURCE_DIR}/cmake/check/cuda_check_torch.cc)
+add_executable(cuda_check ${PROJECT_SOURCE_DIR}/cmake/check/cuda_check.cu
+  ${PROJECT_SOURCE_DIR}/cmake/check/cuda_check_torch.cc)
 target_link_libraries(cuda_check PRIVATE spillway::torch_cuda)
 
 # The device suite on a GPU, for whoever has one.
-add_executable(cuda_device_check ${CMAKE_SOURCE_DIR}/tests/cuda/gpu/device_check.cc
-  ${CMAKE_SOURCE_DIR}/tests/cuda/gpu/add_bytes.cu)
+add_executable(cuda_device_check ${PROJECT_SOURCE_DIR}/tests/cuda/gpu/device_check.cc
+  ${PROJECT_SOURCE_DIR}/tests/cuda/gpu/add_bytes.cu)
 target_link_libraries(cuda_device_check PRIVATE spillway::cuda GTest::gtest GTest::gmock)
 
 # What ranks exchange, likewise.
-add_executable(nccl_check ${CMAKE_SOURCE_DIR}/tests/torch/gpu/nccl_check.cc)
+add_executable(nccl_check ${PROJECT_SOURCE_DIR}/tests/torch/gpu/nccl_check.cc)
 target_link_libraries(nccl_check PRIVATE spillway_torch_cuda GTest::gtest GTest::gmock)

@@ -7,7 +7,7 @@ if(SPILLWAY_CUDA)
   set(found ${CUDAToolkit_INCLUDE_DIRS})
 else()
   # Those that tools/setup fetches, else a toolkit's.
-  find_path(SPILLWAY_CUDA_INCLUDE cuda_runtime_api.h HINTS ${CMAKE_SOURCE_DIR}/.deps/cuda/include
+  find_path(SPILLWAY_CUDA_INCLUDE cuda_runtime_api.h HINTS ${PROJECT_SOURCE_DIR}/.deps/cuda/include
     PATHS /usr/local/cuda/include)
   set(found ${SPILLWAY_CUDA_INCLUDE})
 endif()

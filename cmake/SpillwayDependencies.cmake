@@ -2,7 +2,7 @@
 # the same packages for a user without root) puts them. A missing one is named with
 # its package.
 
-set(unpacked ${CMAKE_SOURCE_DIR}/.deps/debian)
+set(unpacked ${PROJECT_SOURCE_DIR}/.deps/debian)
 if(EXISTS ${unpacked}/usr)
   list(PREPEND CMAKE_PREFIX_PATH ${unpacked}/usr)
   # Programs find the unpacked libraries by themselves, and those libraries one another.

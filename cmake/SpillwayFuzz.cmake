@@ -6,15 +6,15 @@ if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
   message(FATAL_ERROR "fuzzing needs clang and its runtime: tools/build fuzz finds them")
 endif()
 
-file(GLOB fuzz_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fuzz/*.cc)
+file(GLOB fuzz_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz/*.cc)
 add_executable(spillway_fuzz)
 # The one reader of files that is in none of the libraries without LibTorch.
-spillway_compile_together(spillway_fuzz ${fuzz_sources} ${CMAKE_SOURCE_DIR}/tools/compute/answer_file.cc)
+spillway_compile_together(spillway_fuzz ${fuzz_sources} ${PROJECT_SOURCE_DIR}/tools/compute/answer_file.cc)
 target_link_libraries(spillway_fuzz PRIVATE spillway_engine_core)
 target_link_options(spillway_fuzz PRIVATE -fsanitize=fuzzer)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 add_custom_command(TARGET spillway_fuzz POST_BUILD COMMAND ${Python3_EXECUTABLE}
-  ${CMAKE_SOURCE_DIR}/tests/fuzz/make_seeds.py --dictionaries ${CMAKE_BINARY_DIR}/dictionaries)
+  ${PROJECT_SOURCE_DIR}/tests/fuzz/make_seeds.py --dictionaries ${PROJECT_BINARY_DIR}/dictionaries)
 
 foreach(source ${fuzz_sources})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
@@ -23,8 +23,8 @@ foreach(source ${fuzz_sources})
     string(REGEX MATCH "([a-z0-9_]+), ([0-9]+)" found ${target})
     set(name ${CMAKE_MATCH_1})
     # How long is decided when it runs: cmake/run_fuzz. The limit here only ends what hangs.
-    add_test(NAME fuzz/${name} COMMAND ${CMAKE_SOURCE_DIR}/cmake/run_fuzz $<TARGET_FILE:spillway_fuzz>
-      ${name} ${CMAKE_MATCH_2} ${CMAKE_SOURCE_DIR}/tests/fuzz ${CMAKE_BINARY_DIR})
+    add_test(NAME fuzz/${name} COMMAND ${PROJECT_SOURCE_DIR}/cmake/run_fuzz $<TARGET_FILE:spillway_fuzz>
+      ${name} ${CMAKE_MATCH_2} ${PROJECT_SOURCE_DIR}/tests/fuzz ${PROJECT_BINARY_DIR})
     set_tests_properties(fuzz/${name} PROPERTIES TIMEOUT 86400 LABELS fuzz)
   endforeach()
 endforeach()

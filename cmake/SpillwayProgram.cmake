@@ -6,9 +6,9 @@ set_source_files_properties(tools/main.cc tools/compute_library.cc tools/compute
 set_source_files_properties(tools/doctor.cc PROPERTIES
   COMPILE_DEFINITIONS "SPILLWAY_TORCH_VERSION=\"${SPILLWAY_TORCH_VERSION}\"")
 
-file(GLOB tool_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/*.cc)
+file(GLOB tool_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.cc)
 # Its object says whether the build has CUDA: never another build's.
-set(own_source ${CMAKE_SOURCE_DIR}/tools/compute_library.cc)
+set(own_source ${PROJECT_SOURCE_DIR}/tools/compute_library.cc)
 list(REMOVE_ITEM tool_sources ${own_source})
 add_executable(spillway ${own_source})
 spillway_compile_together(spillway ${tool_sources})
@@ -27,7 +27,7 @@ list(JOIN whole "," whole)
 set_target_properties(spillway PROPERTIES ENABLE_EXPORTS ON LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,${whole}")
 target_link_options(spillway PRIVATE -Wl,--no-as-needed) # the library may need more of them
 
-file(GLOB compute_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/compute/*.cc)
+file(GLOB compute_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/compute/*.cc)
 add_library(spillway_compute_commands OBJECT)
 spillway_compile_together(spillway_compute_commands ${compute_sources})
 set_target_properties(spillway_compute_commands PROPERTIES POSITION_INDEPENDENT_CODE ON)

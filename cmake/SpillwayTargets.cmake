@@ -30,7 +30,7 @@ if(SPILLWAY_SANITIZE MATCHES undefined)
 endif()
 
 # Every test has a temporary folder of its own.
-set(CMAKE_CROSSCOMPILING_EMULATOR ${CMAKE_SOURCE_DIR}/cmake/run_test)
+set(CMAKE_CROSSCOMPILING_EMULATOR ${PROJECT_SOURCE_DIR}/cmake/run_test)
 if(SPILLWAY_SANITIZE)
   # GCC 12's sanitizers want their shadow at fixed places, which a kernel with much address
   # randomisation may have taken: run without it where that is allowed.
@@ -49,9 +49,9 @@ endif()
 set(SPILLWAY_TEST_ENVIRONMENT
   "SPILLWAY_PROFILE=off"
   "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
-  "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0"
+  "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0"
   "UBSAN_OPTIONS=print_stacktrace=1"
-  "TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/tsan.supp:second_deadlock_stack=1")
+  "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/tsan.supp:second_deadlock_stack=1")
 if(SPILLWAY_SANITIZE STREQUAL "thread")
   list(APPEND SPILLWAY_TEST_ENVIRONMENT OMP_NUM_THREADS=1)
 endif()
@@ -63,10 +63,10 @@ set(SPILLWAY_PRECOMPILED <algorithm> <chrono> <cmath> <cstdint> <filesystem> <fu
   <mutex> <optional> <string> <thread> <utility> <vector> <absl/status/statusor.h> <absl/strings/match.h>
   <absl/strings/numbers.h> <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/strings/str_join.h>
   <absl/strings/str_split.h> <absl/types/span.h> <nlohmann/json.hpp>)
-file(WRITE ${CMAKE_BINARY_DIR}/precompiled.cc.new "// Empty: a target needs a source, and this one is there for its precompiled headers.\n")
-file(COPY_FILE ${CMAKE_BINARY_DIR}/precompiled.cc.new ${CMAKE_BINARY_DIR}/precompiled.cc ONLY_IF_DIFFERENT)
+file(WRITE ${PROJECT_BINARY_DIR}/precompiled.cc.new "// Empty: a target needs a source, and this one is there for its precompiled headers.\n")
+file(COPY_FILE ${PROJECT_BINARY_DIR}/precompiled.cc.new ${PROJECT_BINARY_DIR}/precompiled.cc ONLY_IF_DIFFERENT)
 function(spillway_headers name)
-  add_library(${name} OBJECT ${CMAKE_BINARY_DIR}/precompiled.cc)
+  add_library(${name} OBJECT ${PROJECT_BINARY_DIR}/precompiled.cc)
   target_link_libraries(${name} PRIVATE nlohmann_json::nlohmann_json)
   target_precompile_headers(${name} PRIVATE ${SPILLWAY_PRECOMPILED} ${ARGN})
 endfunction()
@@ -105,7 +105,7 @@ function(spillway_compile_together target)
   set(previous "")
   foreach(source ${ARGN})
     get_filename_component(folder ${source} DIRECTORY)
-    file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${folder})
+    file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${folder})
     if(NOT folder STREQUAL previous)
       set(previous ${folder})
       set(count 0)
@@ -124,7 +124,7 @@ function(spillway_compile_together target)
       set_property(TARGET ${target} APPEND PROPERTY SPILLWAY_TAKEN ${together}.o)
       get_target_property(type ${target} TYPE)
       if(type STREQUAL "OBJECT_LIBRARY")
-        target_sources(${target} PRIVATE ${CMAKE_BINARY_DIR}/precompiled.cc) # it may have no other
+        target_sources(${target} PRIVATE ${PROJECT_BINARY_DIR}/precompiled.cc) # it may have no other
       else()
         target_sources(${target} PRIVATE ${together}.o)
       endif()
@@ -157,31 +157,31 @@ endfunction()
 function(spillway_library name kind)
   set(sources "")
   foreach(folder ${ARGN})
-    file(GLOB found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cc)
+    file(GLOB found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cc)
     list(APPEND sources ${found})
   endforeach()
   add_library(${name} ${kind})
   spillway_compile_together(${name} ${sources})
-  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
 endfunction()
 
 # spillway_embed(TARGET HEADER FUNCTION=FILE...): files as bytes, behind the functions that the
 # header declares.
 function(spillway_embed target header)
   get_filename_component(name ${header} NAME_WE)
-  set(output ${CMAKE_BINARY_DIR}/embedded/${name}.cc)
+  set(output ${PROJECT_BINARY_DIR}/embedded/${name}.cc)
   set(entries "")
   set(files "")
   foreach(entry ${ARGN})
-    string(REPLACE "=" "=${CMAKE_SOURCE_DIR}/" entry ${entry})
+    string(REPLACE "=" "=${PROJECT_SOURCE_DIR}/" entry ${entry})
     list(APPEND entries ${entry})
     string(REGEX REPLACE "^[^=]*=" "" file ${entry})
     list(APPEND files ${file})
   endforeach()
   add_custom_command(OUTPUT ${output}
     COMMAND ${CMAKE_COMMAND} -DOUTPUT=${output} -DHEADER=${header} "-DFILES=${entries}"
-      -P ${CMAKE_SOURCE_DIR}/cmake/SpillwayEmbed.cmake
-    DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/SpillwayEmbed.cmake VERBATIM)
+      -P ${PROJECT_SOURCE_DIR}/cmake/SpillwayEmbed.cmake
+    DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/SpillwayEmbed.cmake VERBATIM)
   target_sources(${target} PRIVATE ${output})
 endfunction()
 
@@ -200,7 +200,7 @@ add_custom_target(spillway_tests)
 # engine's tests those are left out that meet no thread, in themselves or in what they test; of
 # swap's those of plans and of steps in virtual time.
 function(spillway_tests name folder)
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${folder}/*_test.cc)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*_test.cc)
   set(filter "")
   set(discovered "")
   if(SPILLWAY_SANITIZE MATCHES address AND folder STREQUAL "torch")
@@ -252,8 +252,8 @@ function(spillway_tests name folder)
   add_executable(${name})
   spillway_compile_together(${name} ${sources})
   target_link_libraries(${name} PRIVATE ${ARGN} GTest::gtest GTest::gmock GTest::gtest_main)
-  target_compile_definitions(${name} PRIVATE SPILLWAY_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-    SPILLWAY_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  target_compile_definitions(${name} PRIVATE SPILLWAY_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+    SPILLWAY_BINARY_DIR="${PROJECT_BINARY_DIR}")
   add_dependencies(spillway_tests ${name})
   if(folder STREQUAL "torch")
     # In two halves, side by side: most cases compute with one thread.

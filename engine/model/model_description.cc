@@ -1,9 +1,11 @@
 #include "engine/model/model_description.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
+#include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -34,6 +36,25 @@ bool ReadPacking(const nlohmann::json& json, ParameterDescription* parameter) {
   parameter->packing = {*format, static_cast<uint32_t>(word_bytes)};
   parameter->linear = json.at("in_out").get<bool>() ? LinearWeight::kInOut : LinearWeight::kOutIn;
   return true;
+}
+
+// The `i`-th of `list`, as `describe` says it; "" where the list is shorter.
+template <typename T, typename Describe>
+std::string TextOf(const std::vector<T>& list, size_t i, Describe describe) {
+  return i < list.size() ? describe(list[i]) : "";
+}
+
+std::string UnitText(const UnitDescription& unit) {
+  return absl::StrCat("\"", unit.name, "\"", unit.frozen ? ", frozen" : "");
+}
+
+std::string ParameterText(const ParameterDescription& parameter) {
+  std::string text =
+      absl::StrCat("\"", parameter.name, "\" [", absl::StrJoin(parameter.shape, ", "), "]");
+  if (parameter.packing.any()) {
+    absl::StrAppend(&text, " in ", PackedFormatName(parameter.packing.format));
+  }
+  return text;
 }
 
 }  // namespace
@@ -83,13 +104,16 @@ int ModelDescription::first_backward() const {
 }
 
 absl::Status LayOutParameters(ModelDescription& model) {
-  std::set<std::string> names;
+  std::map<std::string, const UnitDescription*> units;  // by their parameters' names
   for (UnitDescription& unit : model.units) {
     uint64_t offset = 0;
     for (ParameterDescription& parameter : unit.parameters) {
-      if (!names.insert(parameter.name).second) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("the model has two parameters named \"", parameter.name, "\""));
+      const auto [other, fresh] = units.emplace(parameter.name, &unit);
+      if (!fresh) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "the model has two parameters named \"", parameter.name, "\", in unit \"",
+            other->second->name, "\" and in unit \"", unit.name,
+            "\": give each its own name, or let the later unit borrow it (Unit::borrowed)"));
       }
       parameter.elements = 1;
       for (int64_t size : parameter.shape) {
@@ -170,6 +194,28 @@ std::vector<ParameterPiece> PiecesOf(const UnitDescription& unit, uint64_t begin
     pieces.push_back({static_cast<int>(i), first - parameter.offset, last - first, first - begin});
   }
   return pieces;
+}
+
+absl::Status CheckSameModel(const ModelDescription& committed, const ModelDescription& now) {
+  const auto compare = [](absl::string_view what, size_t i, const std::string& then,
+                          const std::string& current) -> absl::Status {
+    if (then == current) return absl::OkStatus();
+    const auto said = [](const std::string& text) { return text.empty() ? "not there" : text; };
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--resume continues the same model, but ", what, " ", i, " was ", said(then),
+        " and is now ", said(current),
+        "; give the units and parameters of the commit, or another --output to start a new run"));
+  };
+  for (size_t u = 0; u < std::max(committed.units.size(), now.units.size()); ++u) {
+    RETURN_IF_ERROR(
+        compare("unit", u, TextOf(committed.units, u, UnitText), TextOf(now.units, u, UnitText)));
+    const auto &then = committed.units[u].parameters, &current = now.units[u].parameters;
+    for (size_t i = 0; i < std::max(then.size(), current.size()); ++i) {
+      RETURN_IF_ERROR(compare(absl::StrCat("in unit \"", now.units[u].name, "\" parameter"), i,
+                              TextOf(then, i, ParameterText), TextOf(current, i, ParameterText)));
+    }
+  }
+  return absl::OkStatus();
 }
 
 nlohmann::json ToJson(const ModelDescription& model) {

@@ -102,6 +102,10 @@ struct ParameterPiece {
 // parameters are left out.
 std::vector<ParameterPiece> PiecesOf(const UnitDescription& unit, uint64_t begin, uint64_t count);
 
+// That a run of `now` can go on from a commit of `committed`: the units, their parameters, shapes
+// and what is frozen are the same. kInvalidArgument that names the first difference.
+absl::Status CheckSameModel(const ModelDescription& committed, const ModelDescription& now);
+
 // For the commit: what inspect and export need to know of the model.
 nlohmann::json ToJson(const ModelDescription& model);
 absl::StatusOr<ModelDescription> ModelDescriptionFromJson(const nlohmann::json& json);

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "engine/options/commit_options.h"
 #include "engine/options/placement_options.h"
 #include "engine/options/rank_options.h"
@@ -15,5 +16,9 @@ namespace spillway {
 struct TrainOptions : ShapeOptions, PlacementOptions, CommitOptions, RankOptions, ReportOptions {
   std::string output;  // OUTPUT
 };
+
+// kInvalidArgument that names the first number no run can do with, such as a micro-batch of none.
+// What has a check of its own (optimizer, schedule, loss scale, ...) is not looked at.
+absl::Status ValidateTrainOptions(const TrainOptions& options);
 
 }  // namespace spillway

@@ -1,5 +1,8 @@
 #include "engine/torch/dry_run.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -41,15 +44,52 @@ std::string Signature(const std::string& kind, const ModelDescription& model, in
   return text;
 }
 
-// Weights, zero, and gradient sums of one op. What stands in for arenas, and is counted as they
-// are.
+// Of each parameter the first so many values are made, and repeated: all would take long. A prime,
+// so that no two rows of a matrix are the same, which would have no inverse.
+constexpr uint64_t kMadeValues = 65521;
+
+// Writes what a unit's parameters begin with to its weights, which are zero: what is packed stays
+// so. No memory of LibTorch's is used, which is measured.
+absl::Status WriteFirstWeights(const UnitDescription& unit, DType dtype, const ComputePlace& place,
+                               WeightSource& first_weights, char* weights) {
+  const ComputeScope scope(place);
+  std::vector<float> made;
+  for (const ParameterDescription& parameter : unit.parameters) {
+    if (parameter.packing.any()) continue;
+    const auto count = static_cast<int64_t>(parameter.elements);
+    made.resize(std::min(parameter.elements, kMadeValues));
+    RETURN_IF_ERROR(first_weights.Read(parameter.name, 0, made.size(), made.data()));
+    const torch::Tensor all = ViewAt(weights + parameter.offset * DTypeBytes(dtype), {count}, {1},
+                                     ScalarTypeOf(dtype), place.where);
+    auto done = static_cast<int64_t>(made.size());
+    all.narrow(0, 0, done).copy_(ViewAt(made.data(), {done}, {1}, torch::kFloat32, torch::kCPU));
+    while (done < count) {
+      const int64_t more = std::min(done, count - done);
+      all.narrow(0, done, more).copy_(all.narrow(0, 0, more));
+      done += more;
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Where LibTorch's own random numbers are; read without memory of its own likewise.
+std::string RandomState(const torch::Device& where) {
+  const auto cpu = at::detail::getDefaultCPUGenerator();
+  const at::mt19937_data_pod data = cpu.get<at::CPUGeneratorImpl>()->engine().data();
+  std::string state = absl::StrCat(data.left_, " ", data.next_, " ", data.state_[0]);
+  if (where.is_cpu()) return state;
+  const torch::Tensor more = at::globalContext().defaultGenerator(where).get_state();
+  return state.append(static_cast<const char*>(more.const_data_ptr()), more.nbytes());
+}
+
+// Weights and gradient sums of one op. What stands in for arenas, and is counted as they are.
 struct OpScratch {
   explicit OpScratch(TorchMemory* counted_by) : counted_by(*counted_by) {}
   OpScratch(const OpScratch&) = delete;
   ~OpScratch() { counted_by.Uncount(counted_bytes); }
 
   absl::Status Fill(const ModelDescription& model, int unit, DType dtype, const ComputePlace& place,
-                    bool rounded_sums) {
+                    bool rounded_sums, WeightSource& first_weights) {
     op.unit = unit;
     op.weights = model.units[unit].borrows;
     op.weights.push_back(unit);
@@ -59,6 +99,7 @@ struct OpScratch {
       ASSIGN_OR_RETURN(char* const weights, Take(place, n * DTypeBytes(dtype)));
       // Written to: pages that were not would all be one, which stays in the cache.
       memory.back().first.Zero(place, n * DTypeBytes(dtype));
+      RETURN_IF_ERROR(WriteFirstWeights(model.units[u], dtype, place, first_weights, weights));
       buffers.weights.push_back(weights);
       if (model.units[u].frozen) continue;
       ASSIGN_OR_RETURN(char* const sums,
@@ -106,8 +147,8 @@ absl::Status DryRunner::MeasureUnit(int unit, bool once, UnitNeeds& needs) {
   // As a step adds them up (engine/estimate/run_plan.h), but that an operation's are of one kind.
   const int64_t terms = compute_.options_.accumulate * (last ? compute_.LossChunks(micro) : 1);
   const bool rounded = compute_.place_.where.is_cpu() && compute_.options_.ranks == 1 && terms <= 2;
-  RETURN_IF_ERROR(
-      scratch.Fill(compute_.description_, unit, compute_.options_.dtype, compute_.place_, rounded));
+  RETURN_IF_ERROR(scratch.Fill(compute_.description_, unit, compute_.options_.dtype,
+                               compute_.place_, rounded, first_weights_));
   const auto timed = [&](OpKind kind, Timings& timings) -> absl::Status {
     scratch.op.kind = kind;
     RETURN_IF_ERROR(Settle(compute_.place_));
@@ -169,6 +210,32 @@ absl::Status DryRunner::MeasureUnit(int unit, bool once, UnitNeeds& needs) {
   return absl::OkStatus();
 }
 
+absl::Status DryRunner::MeasureChecked(int unit, bool once, const std::vector<int>& like,
+                                       UnitNeeds& needs) {
+  const std::string before = RandomState(compute_.place_.where);
+  const absl::Status status = MeasureUnit(unit, once, needs);
+  const auto name = [&](int i) { return compute_.description_.units[i].name; };
+  const bool last = unit == compute_.num_units() - 1;
+  if (status.ok() && !last && RandomState(compute_.place_.where) != before) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unit ", name(unit),
+                     " draws random numbers of LibTorch's, which are others when its forward "
+                     "is computed anew: use UnitContext::Dropout or UnitContext::RandomBits"));
+  }
+  if (!absl::IsInternal(status)) return status;
+  std::vector<int> read = compute_.flow_.reads(unit);
+  if (compute_.flow_.reads_before(unit)) read.push_back(unit - 1);
+  std::string message(status.message());
+  for (const int other : read) {
+    if (like[other] == other) continue;
+    absl::StrAppend(&message, "; unit ", name(other), " was taken to compute as unit ",
+                    name(like[other]),
+                    ", of the same kind(): units that differ by more than the "
+                    "shapes of parameters and inputs must be of different kinds");
+  }
+  return absl::Status(status.code(), message);
+}
+
 DryRunner::OutputShape DryRunner::OutputShape::Of(const torch::Tensor& output) {
   return {output.sizes().vec(), output.strides().vec(), output.options().requires_grad(false),
           output.nbytes()};
@@ -182,6 +249,7 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
   const ComputeScope scope(compute_.place_);
   TorchMemory& memory = *compute_.place_.memory;
   RETURN_IF_ERROR(compute_.Begin(1, 1.0));
+  compute_.dry_run_ = true;
   RETURN_IF_ERROR(compute_.batches_.LoadLargest());
   // One micro-batch walks through the units; all of them leave checkpoints.
   const uint64_t micro_batches = compute_.options_.accumulate;
@@ -195,11 +263,13 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
   const auto walk = [&](bool once) -> absl::Status {
     found = {};
     checkpoints = 0;
+    std::vector<int> like;  // [unit] the one that was measured
     micro.Give(0, compute_.flow_, micro.batch.inputs);
     for (int unit = 0; unit < compute_.num_units(); ++unit) {
       const bool last = unit == compute_.num_units() - 1;
       const torch::Tensor input = micro.inputs[unit];
-      const bool moves = unit > 0 && !last;
+      // A field stays where it is, with its batch.
+      const bool moves = compute_.flow_.reads_before(unit) && !last;
       found.memory.input_bytes.push_back(moves ? micro_batches * ((input.nbytes() + 63) / 64 * 64)
                                                : 0);
       if (unit > 0) checkpoints += in_flight = input.nbytes();
@@ -210,8 +280,10 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
       const auto [kind, is_new] = kinds.try_emplace(signature);
       UnitNeeds& needs = kind->second;
       const bool measures = once ? is_new : !needs.enough;
+      if (is_new) needs.unit = unit;
+      like.push_back(measures ? unit : needs.unit);
       if (measures) {
-        RETURN_IF_ERROR(MeasureUnit(unit, once, needs));
+        RETURN_IF_ERROR(MeasureChecked(unit, once, like, needs));
         largest_op = std::max(largest_op, needs.peak_bytes);
       }
       if (!last) {
@@ -265,6 +337,7 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
       micro_batches * (data_bytes + in_flight + largest_input) + compute_.buffers_.bytes();
   compute_.evaluation_bytes_ = std::max<uint64_t>(1, data_bytes + largest_input);
   compute_.batches_.Clear();
+  compute_.dry_run_ = false;
   kinds.clear();
   const uint64_t largest_sum = checkpoints + largest_op;  // of one micro-batch, as run here
   found.graphs.reuse_bytes = memory.held_bytes() - std::min(memory.held_bytes(), largest_sum);

@@ -10,17 +10,20 @@
 
 #include "absl/status/statusor.h"
 #include "engine/estimate/timings.h"
+#include "engine/torch/init_source.h"
 #include "engine/torch/model_compute.h"
 
 namespace spillway {
 
-// Computes one micro-batch with every kind of unit by the very functions of a step, with weights of
-// zero. The thread that computes; before the first step.
+// Computes one micro-batch with every kind of unit by the very functions of a step, with weights
+// such as the model begins with. The thread that computes; before the first step.
 class DryRunner {
  public:
   // `compute` outlives it. `clock` gives seconds.
   DryRunner(ModelCompute* compute, const std::function<double()>& clock)
-      : compute_(*compute), clock_(clock) {}
+      : compute_(*compute),
+        first_weights_(compute->model_, compute->options_.seed),
+        clock_(clock) {}
 
   // kInternal where LibTorch fails; kResourceExhausted where memory is refused.
   absl::StatusOr<DryRun> Measure();
@@ -75,13 +78,18 @@ class DryRunner {
     Timings graph_backward;
     Repeats repeats;
     bool enough = false;
+    int unit = 0;  // that was measured
   };
   // Until it is known how long it takes, or `once`: then of a loss of many chunks only what shows
   // its memory.
   absl::Status MeasureUnit(int unit, bool once, UnitNeeds& needs);
+  // MeasureUnit, which must leave LibTorch's own random numbers where they are. `like`: [unit] that
+  // was measured in place of each before this one.
+  absl::Status MeasureChecked(int unit, bool once, const std::vector<int>& like, UnitNeeds& needs);
 
   bool too_large_ = false;  // a unit needs more than the device's whole budget
   ModelCompute& compute_;
+  InitSource first_weights_;
   const std::function<double()>& clock_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <string>
+#include <type_traits>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -12,13 +13,17 @@
 
 namespace spillway {
 
-// Calls function(). kResourceExhausted where memory is refused, kInternal for anything else that it
-// throws; both begin with `what`.
+// Calls function(), and returns its status where it gives one. kResourceExhausted where memory is
+// refused, kInternal for anything else that it throws; both begin with `what`.
 template <typename Function>
 absl::Status Guarded(const TorchMemory& memory, const std::string& what, Function function) {
   try {
-    function();
-    return absl::OkStatus();
+    if constexpr (std::is_void_v<decltype(function())>) {
+      function();
+      return absl::OkStatus();
+    } else {
+      return function();
+    }
   } catch (const c10::OutOfMemoryError& error) {
     // What was kept for reuse has been given back, and the allocation tried again.
     return absl::ResourceExhaustedError(
@@ -27,6 +32,10 @@ absl::Status Guarded(const TorchMemory& memory, const std::string& what, Functio
     return absl::InternalError(absl::StrCat(what, ": ", error.what_without_backtrace()));
   } catch (const std::exception& error) {
     return absl::InternalError(absl::StrCat(what, ": ", error.what()));
+  } catch (...) {
+    return absl::InternalError(absl::StrCat(
+        what,
+        ": something was thrown that is no std::exception: throw std::runtime_error instead"));
   }
 }
 

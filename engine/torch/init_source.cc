@@ -64,6 +64,12 @@ absl::Status InitSource::Read(const std::string& name, uint64_t first, uint64_t 
       for (uint64_t i = 0; i < count; ++i) out[i] = WaveAt(first + i, found->second.width);
       break;
   }
+  if (init.zero_row >= 0) {
+    const uint64_t width = found->second.width, row = init.zero_row * width;
+    for (uint64_t i = std::max(first, row); i < std::min(first + count, row + width); ++i) {
+      out[i - first] = 0;
+    }
+  }
   return absl::OkStatus();
 }
 

@@ -149,6 +149,8 @@ torch::Tensor UnitContext::Linear(const torch::Tensor& x, const torch::Tensor& w
                 "Linear: a part of a matrix that is kept packed");
     return ProjectPacked(rows, packed->bytes, packed->shape, added, products_.in_fp32).view(sizes);
   };
+  TORCH_CHECK(weight.dim() == 2 && x.dim() > 0 && x.size(-1) == weight.size(1), "Linear: x is ",
+              x.sizes(), ", weight ", weight.sizes(), ": x's last dimension must be weight's last");
   torch::Tensor y = product(x, weight, bias);
   for (const LinearAdapter& adapter : adapters_) {
     // The matrix itself or its transposed view.

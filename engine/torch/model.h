@@ -9,9 +9,16 @@
 //
 // What a unit must be: a pure function of (parameters, input, context). It may
 // be called several times for the same input (recompute) and must then compute
-// the same bits. State that changes in forward (BatchNorm's running statistics)
-// is declared as buffers, which the context has: they change once a micro-batch,
-// and a recompute gets them as the first forward found them.
+// the same bits: it changes nothing that it is given in place but buffers, and
+// random numbers are the context's, not LibTorch's. State that changes in forward
+// (BatchNorm's running statistics) is declared as buffers, which the context has:
+// they change once a micro-batch, and a recompute gets them as the first forward
+// found them.
+//
+// Before step 1 a dry run computes the first micro-batch (or Dataset::Largest)
+// with weights of each parameter's Init (of large ones the first 65,521 values
+// again and again; zero where packed), whatever weights are given. Its loss may be
+// anything.
 //
 // examples/train_cnn.cc is a complete use in two pages, and
 // examples/train_resnet_cifar.cc one with buffers. All calls come from the
@@ -47,12 +54,14 @@ struct Init {
   Kind kind = Kind::kConstant;
   double a = 0;  // constant: the value; normal: mean; uniform: low
   double b = 0;  // normal: standard deviation; uniform: high
+  // Of a matrix: this row is zero, as torch::nn::Embedding's of its padding index; -1: none.
+  int64_t zero_row = -1;
 
-  static Init Constant(double value) { return {Kind::kConstant, value, 0}; }
+  static Init Constant(double value) { return {Kind::kConstant, value}; }
   static Init Normal(double mean, double std) { return {Kind::kNormal, mean, std}; }
   static Init Uniform(double low, double high) { return {Kind::kUniform, low, high}; }
   // [positions, width]: a row of sines and one of cosines beside it, of lengths from 2 pi to 10,000
-  // times that ("Attention Is All You Need", section 3.5, as Whisper orders them).
+  // times that ("Attention Is All You Need", section 3.5, as Whisper orders them). Width is even.
   static Init Waves() { return {Kind::kWaves}; }
 };
 
@@ -257,11 +266,13 @@ class Unit {
   // Shown in plans and messages: "h.3".
   virtual std::string name() const = 0;
 
-  // Units of one kind take the same time and memory where their parameters and what they read have
-  // the same shapes: one of them is measured before step 1.
+  // Units of one kind take the same time and memory, and give the same shapes, where their
+  // parameters and what they read have the same shapes: one of them is measured before step 1.
   virtual std::string kind() const { return typeid(*this).name(); }
 
-  // At least one parameter, in the order in which Forward receives them.
+  // In the order in which Forward receives them; a unit may have none, a model has some. One that
+  // no gradient reaches has a gradient of zeros: weight decay and moments change it all the same,
+  // where torch's optimizers leave it.
   virtual std::vector<ParameterSpec> parameters() const = 0;
 
   virtual std::vector<BorrowedParameter> borrowed() const { return {}; }
@@ -279,8 +290,8 @@ class Unit {
   virtual std::vector<int> reads() const { return {}; }
 
   // The parameter of its own, by position, of which Forward reads the rows that x numbers (int64)
-  // and no others, as an embedding of tokens does; -1: it reads all of all. A step begins with such
-  // a first unit before the rest of it is updated.
+  // and no others, as an embedding of tokens does; it has rows. -1: it reads all of all. A step
+  // begins with such a first unit before the rest of it is updated.
   virtual int looks_up() const { return -1; }
 
   // `parameters`: own, then borrowed, in the run's dtype (bf16, fp16 or fp32).
@@ -318,7 +329,8 @@ class LossUnit {
   virtual std::vector<BorrowedParameter> borrowed() const { return {}; }
 
   // x [rows, features], labels [rows] -> fp32 scalar: the sum of the losses of
-  // rows whose label is not kIgnoredLabel; of all rows where labels are fp32.
+  // rows whose label is not kIgnoredLabel; of all rows where labels are fp32. Differentiable, but
+  // that it may be a constant where no label counts.
   // Rows are labels.flatten(); x is the hidden state reshaped to [rows, -1].
   virtual torch::Tensor LossSum(const UnitContext& context,
                                 const std::vector<torch::Tensor>& parameters,

@@ -41,6 +41,10 @@ std::vector<torch::Tensor> ModelBuffers::CopyOf(int unit) const {
   return copies;
 }
 
+void ModelBuffers::Set(int unit, const std::vector<torch::Tensor>& values) {
+  for (size_t i = 0; i < values.size(); ++i) tensors_[unit][i].copy_(values[i]);
+}
+
 std::vector<StateBuffer> ModelBuffers::Values() const {
   std::vector<StateBuffer> values;
   VisitAll([&](const std::string& name, const torch::Tensor& tensor) {

@@ -23,6 +23,8 @@ class ModelBuffers {
   const std::vector<torch::Tensor>& of(int unit) const { return tensors_[unit]; }
   // The same as they are now.
   std::vector<torch::Tensor> CopyOf(int unit) const;
+  // Makes them these.
+  void Set(int unit, const std::vector<torch::Tensor>& values);
 
   // Units in order.
   std::vector<StateBuffer> Values() const;

@@ -1,11 +1,9 @@
 #include "engine/torch/model_compute.h"
 
-#include <torch/autograd.h>
 #include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -34,9 +32,6 @@ ModelBuffers BuffersAt(const ComputePlace& place, const Model& model) {
   const ComputeScope scope(place);
   return ModelBuffers(model, place.where);
 }
-
-// What moving a tensor takes: its bytes, aligned as LibTorch's own are.
-uint64_t MovedBytes(const torch::Tensor& tensor) { return (tensor.nbytes() + 63) / 64 * 64; }
 
 }  // namespace
 
@@ -143,12 +138,10 @@ absl::Status ModelCompute::Run(const OpBuffers& buffers) {
   const ComputeScope scope(place_);
   const std::string what = absl::StrCat(std::string(OpKindName(op.kind)), " of unit ",
                                         description_.units[op.unit].name, ", step ", step_);
-  absl::Status loss;
-  RETURN_IF_ERROR(Guarded(*place_.memory, what, [&] {
+  return Guarded(*place_.memory, what, [&]() -> absl::Status {
     Compute(buffers);
-    if (ReadsLossAfter(op)) loss = CheckLoss();
-  }));
-  return loss;
+    return ReadsLossAfter(op) ? CheckLoss() : absl::OkStatus();
+  });
 }
 
 void ModelCompute::Compute(const OpBuffers& buffers) {
@@ -180,26 +173,6 @@ UnitGraph ModelCompute::GraphOf(int unit, const MicroBatch& micro,
   return UnitGraph(*model_.units[unit], ContextOf(unit, micro), views, x, wanted);
 }
 
-// Copies the unit's input behind those of the micro-batches before, as it lies in memory.
-void ModelCompute::MoveInput(int unit, const OpBuffers& buffers, MicroBatch& micro,
-                             uint64_t* end_bytes) {
-  const torch::Tensor input = std::exchange(micro.inputs[unit], torch::Tensor());
-  const uint64_t bytes = MovedBytes(input);
-  TORCH_CHECK(*end_bytes + bytes <= buffers.inputs_bytes, "the inputs of unit ",
-              description_.units[unit].name, " are larger than in the dry run before step 1");
-  char* const to = buffers.inputs + *end_bytes;
-  if (place_.where.is_cpu()) {
-    std::memcpy(to, input.data_ptr(), input.nbytes());
-  } else {
-    // It may be gone for LibTorch before it has been copied: what takes its place comes later
-    // in the same stream.
-    ViewAt(to, input.sizes(), input.strides(), input.scalar_type(), torch::kCPU)
-        .copy_(input, /*non_blocking=*/true);
-  }
-  micro.moved[unit] = {*end_bytes, input.sizes().vec(), input.strides().vec(), input.scalar_type()};
-  *end_bytes += bytes;
-}
-
 void ModelCompute::Forward(int unit, const std::vector<ParameterView>& views,
                            const OpBuffers& buffers) {
   torch::NoGradGuard no_grad;
@@ -211,19 +184,19 @@ void ModelCompute::Forward(int unit, const std::vector<ParameterView>& views,
     const bool again = training_ && !keep && unit >= first_backward_;
     std::vector<torch::Tensor> before;
     if (again) before = buffers_.CopyOf(unit);
-    if (keep) {
-      micro.graphs[unit] = GraphOf(unit, micro, views);
-    }
     torch::Tensor output;
     std::vector<torch::Tensor> losses;
     if (keep) {
+      // A graph may have saved its buffers: those of the next micro-batch are others.
+      micro.buffers[unit] = buffers_.CopyOf(unit);
+      micro.graphs[unit] = GraphOf(unit, micro, views);
+      buffers_.Set(unit, micro.buffers[unit]);
       output = micro.graphs[unit]->output();
       losses = micro.graphs[unit]->losses();
     } else {
-      const GivenParameters given = Give(views);
-      output = model_.units[unit]->Forward(
-          ContextOf(unit, micro).WithPacked(given.packed).WithLosses(&losses, micro.labels),
-          given.tensors, micro.inputs[unit]);
+      output =
+          ForwardOf(*model_.units[unit], ContextOf(unit, micro).WithLosses(&losses, micro.labels),
+                    Give(views), micro.inputs[unit]);
     }
     if (!micro.last_positions.defined()) {
       for (const torch::Tensor& loss : losses) loss_.Add(loss);
@@ -235,7 +208,7 @@ void ModelCompute::Forward(int unit, const std::vector<ParameterView>& views,
     if (flow_.kept(unit)) micro.values.Keep(unit, output);
     micro.Give(unit + 1, flow_, output);
     if (buffers.inputs != nullptr) {
-      MoveInput(unit, buffers, micro, &moved_bytes);
+      micro.MoveInput(unit, buffers, place_, &moved_bytes);
     } else if (keep || !training_ || unit < first_backward_) {
       micro.inputs[unit] = torch::Tensor();
     }
@@ -246,15 +219,11 @@ void ModelCompute::Backward(int unit, const std::vector<ParameterView>& views,
                             const OpBuffers& buffers) {
   torch::NoGradGuard no_grad;
   for (MicroBatch& micro : batches_.all()) {
+    std::vector<torch::Tensor> lent;
+    for (const ParameterView& view : views) lent.push_back(view.weights);
     if (buffers.inputs != nullptr) {
-      const MovedInput& moved = micro.moved[unit];
-      const torch::Tensor kept = ViewAt(buffers.inputs + moved.offset_bytes, moved.sizes,
-                                        moved.strides, moved.type, torch::kCPU);
-      micro.inputs[unit] = place_.where.is_cpu()
-                               ? kept
-                               : torch::empty_strided(moved.sizes, moved.strides,
-                                                      kept.options().device(place_.where))
-                                     .copy_(kept, /*non_blocking=*/true);
+      micro.TakeInput(unit, buffers, place_);
+      lent.push_back(micro.inputs[unit]);
     }
     UnitGraph graph = micro.graphs[unit] ? *std::exchange(micro.graphs[unit], std::nullopt)
                                          : GraphOf(unit, micro, views);
@@ -263,7 +232,7 @@ void ModelCompute::Backward(int unit, const std::vector<ParameterView>& views,
     if (flow_.kept(unit)) micro.gradient = micro.values.TakeGradient(unit, micro.gradient);
     UnitGraph::Gradients gradients =
         std::move(graph).Differentiate(views, micro.gradient, LossGradient());
-    micro.gradient = std::move(gradients.input);
+    micro.gradient = ApartFrom(lent, gradients.input);
     micro.values.Add(flow_.reads(unit), gradients.values);
     sums_.Add(views, gradients.parameters);
   }
@@ -311,22 +280,13 @@ void ModelCompute::Loss(const std::vector<ParameterView>& views) {
         continue;
       }
       torch::AutoGradMode grad(true);
-      const std::vector<torch::Tensor> leaves = LeavesOf(views, given);
+      std::vector<torch::Tensor> inputs = LeavesOf(views, given);
       x.requires_grad_(differentiates);
-      const torch::Tensor loss = loss_sum(leaves, x, chunk_labels);
+      const torch::Tensor loss = loss_sum(inputs, x, chunk_labels);
       loss_.Add(loss);
-      const torch::Tensor seed =
-          torch::full({}, LossGradient(), loss.options().requires_grad(false));
-      std::vector<torch::Tensor> inputs;
-      std::vector<ParameterView> trained;
-      for (size_t i = 0; i < views.size(); ++i) {
-        if (views[i].frozen) continue;
-        trained.push_back(views[i]);
-        inputs.push_back(leaves[i]);
-      }
-      if (differentiates) inputs.push_back(x);
-      auto gradients = torch::autograd::grad({loss}, inputs, {seed.view_as(loss)}, false, false,
-                                             /*allow_unused=*/true);
+      inputs.push_back(x);
+      std::vector<torch::Tensor> gradients =
+          GradientsOfLoss(loss, LossGradient(), inputs, chunk_labels);
       torch::NoGradGuard no_grad;
       if (differentiates) {
         if (gradients.back().defined()) {
@@ -336,7 +296,7 @@ void ModelCompute::Loss(const std::vector<ParameterView>& views) {
         }
         gradients.pop_back();
       }
-      sums_.Add(trained, gradients);
+      sums_.Add(views, gradients);
     }
     if (differentiates) micro.gradient = hidden_gradient.view(micro.inputs[unit].sizes());
     micro.inputs[unit] = torch::Tensor();
@@ -360,6 +320,8 @@ void ModelCompute::Judge(const UnitContext& context, const std::vector<torch::Te
                          const torch::Tensor& x, const torch::Tensor& labels) {
   torch::Tensor judged = model_.loss->Judge(context, parameters, x, labels);
   if (!judged.defined()) return;
+  TORCH_CHECK(judged.dim() == 2 && judged.size(1) == 2, "LossUnit::Judge gives ", judged.sizes(),
+              ", and must give what is predicted and what is right: [any, 2]");
   judged = judged.to(torch::kCPU, torch::kFloat32).contiguous();
   const float* const numbers = judged.const_data_ptr<float>();
   for (int64_t i = 0; i < judged.numel(); i += 2) {
@@ -376,7 +338,7 @@ bool ModelCompute::ReadsLossAfter(const StepOp& op) const {
 
 absl::Status ModelCompute::CheckLoss() {
   const double loss = loss_.Read();
-  if (std::isfinite(loss) || options_.dtype == DType::kFloat16) return absl::OkStatus();
+  if (dry_run_ || std::isfinite(loss) || options_.dtype == DType::kFloat16) return absl::OkStatus();
   return absl::OutOfRangeError(
       absl::StrCat("step ", step_, ": the loss is not finite (", loss, ") after unit ",
                    description_.units[num_units() - 1].name, "; ",

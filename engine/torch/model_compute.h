@@ -74,7 +74,6 @@ class ModelCompute : public StepCompute {
   void Compute(const OpBuffers& buffers);
   void Forward(int unit, const std::vector<ParameterView>& views, const OpBuffers& buffers);
   void Backward(int unit, const std::vector<ParameterView>& views, const OpBuffers& buffers);
-  void MoveInput(int unit, const OpBuffers& buffers, MicroBatch& micro, uint64_t* end_bytes);
   void Loss(const std::vector<ParameterView>& views);
   void Judge(const UnitContext& context, const std::vector<torch::Tensor>& parameters,
              const torch::Tensor& x, const torch::Tensor& labels);
@@ -98,6 +97,7 @@ class ModelCompute : public StepCompute {
   uint64_t step_bytes_ = 0;        // of data, inputs in flight and gradients of a step
   uint64_t evaluation_bytes_ = 1;  // of a micro-batch: its data and one unit's input
   bool training_ = true;
+  bool dry_run_ = false;  // nothing is learnt, and no loss is wrong
   int64_t step_ = 0;
   double loss_scale_ = 1;
   LossTotal loss_;

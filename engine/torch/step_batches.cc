@@ -1,13 +1,83 @@
 #include "engine/torch/step_batches.h"
 
 #include <algorithm>
+#include <cstring>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/data/window_sampler.h"
 #include "engine/torch/guarded.h"
+#include "engine/torch/tensor_views.h"
 #include "io/base/status.h"
 
 namespace spillway {
+namespace {
+
+// What a dataset gave for so many samples. Beginnings of texts have no labels.
+absl::Status CheckBatch(const Batch& batch, int64_t samples, bool has_labels) {
+  absl::Status status;
+  const auto check = [&](const std::string& what, const torch::Tensor& tensor, bool flat) {
+    if (!tensor.defined()) {
+      status.Update(absl::InvalidArgumentError(
+          absl::StrCat("the dataset gave no ", what, " (Dataset::Get, Draw, Largest)")));
+      return;
+    }
+    const int64_t rows = tensor.dim() == 0 ? 0 : tensor.size(0);
+    if (rows == samples || (flat && tensor.dim() == 1 && rows > 0 && rows % samples == 0)) return;
+    status.Update(absl::InvalidArgumentError(
+        absl::StrCat("the dataset gave ", what, " of ", rows, " samples where ", samples,
+                     " were asked for (Dataset::Get, Draw, Largest)")));
+  };
+  check("inputs", batch.inputs, false);
+  for (const auto& [name, field] : batch.fields) {
+    check(absl::StrCat("field \"", name, "\""), field, false);
+  }
+  if (!has_labels) return status;
+  check("labels", batch.labels, true);  // a sample's may lie one behind the other
+  if (!status.ok() || batch.labels.scalar_type() == torch::kInt64 ||
+      batch.labels.is_floating_point()) {
+    return status;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the dataset gave labels of dtype ", c10::toString(batch.labels.scalar_type()),
+      ": they must be int64, or floating where they are numbers (Dataset::Get, Draw, Largest)"));
+}
+
+// What moving a tensor takes: its bytes, aligned as LibTorch's own are.
+uint64_t MovedBytes(const torch::Tensor& tensor) { return (tensor.nbytes() + 63) / 64 * 64; }
+
+}  // namespace
+
+void MicroBatch::MoveInput(int unit, const OpBuffers& buffers, const ComputePlace& place,
+                           uint64_t* end_bytes) {
+  const torch::Tensor input = std::exchange(inputs[unit], torch::Tensor());
+  const uint64_t bytes = MovedBytes(input);
+  TORCH_CHECK(*end_bytes + bytes <= buffers.inputs_bytes,
+              "its inputs are larger than in the dry run before step 1; Dataset::Largest says how "
+              "large samples get");
+  char* const to = buffers.inputs + *end_bytes;
+  if (place.where.is_cpu()) {
+    std::memcpy(to, input.data_ptr(), input.nbytes());
+  } else {
+    // It may be gone for LibTorch before it has been copied: what takes its place comes later
+    // in the same stream.
+    ViewAt(to, input.sizes(), input.strides(), input.scalar_type(), torch::kCPU)
+        .copy_(input, /*non_blocking=*/true);
+  }
+  moved[unit] = {*end_bytes, input.sizes().vec(), input.strides().vec(), input.scalar_type()};
+  *end_bytes += bytes;
+}
+
+void MicroBatch::TakeInput(int unit, const OpBuffers& buffers, const ComputePlace& place) {
+  const MovedInput& from = moved[unit];
+  const torch::Tensor kept =
+      ViewAt(buffers.inputs + from.offset_bytes, from.sizes, from.strides, from.type, torch::kCPU);
+  inputs[unit] = place.where.is_cpu() ? kept
+                                      : torch::empty_strided(from.sizes, from.strides,
+                                                             kept.options().device(place.where))
+                                            .copy_(kept, /*non_blocking=*/true);
+}
 
 absl::Status StepBatches::LoadTraining(int64_t step) {
   now_ = {};
@@ -19,8 +89,7 @@ absl::Status StepBatches::LoadTraining(int64_t step) {
     ASSIGN_OR_RETURN(now_, Step(step));
   }
   labels_ = now_.labels;
-  data_->Prepare(SamplesOf(step + 1));
-  return absl::OkStatus();
+  return Guarded(*place_.memory, "preparing a batch", [&] { data_->Prepare(SamplesOf(step + 1)); });
 }
 
 absl::StatusOr<const std::vector<MicroBatch>*> StepBatches::LoadAhead(int64_t step) {
@@ -45,8 +114,8 @@ absl::Status StepBatches::LoadEvaluation(int64_t first, int64_t count) {
                      return evaluation_->Get(absl::MakeSpan(samples).subspan(begin, end - begin));
                    }));
   labels_ += now_.labels;
-  evaluation_->Prepare(from(first + count));
-  return absl::OkStatus();
+  return Guarded(*place_.memory, "preparing a batch",
+                 [&] { evaluation_->Prepare(from(first + count)); });
 }
 
 absl::Status StepBatches::LoadBeginnings(absl::Span<const TextBeginning> texts, TextMaker& maker) {
@@ -75,10 +144,10 @@ absl::Status StepBatches::LoadLargest() {
                      return data_->Draw(samples, number * size + begin);
                    }));
   labels_ = now_.labels;
-  ASSIGN_OR_RETURN(std::optional<Batch> largest, data_->Largest(size));
-  if (!largest) return absl::OkStatus();
-  return Guarded(*place_.memory, "reading a batch",
-                 [&] { Put(*std::move(largest), now_.micro_batches[0]); });
+  return Guarded(*place_.memory, "reading the largest batch", [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(std::optional<Batch> largest, data_->Largest(size));
+    return largest ? Put(*std::move(largest), now_.micro_batches[0]) : absl::OkStatus();
+  });
 }
 
 std::vector<int64_t> StepBatches::SamplesOf(int64_t step) const {
@@ -107,20 +176,19 @@ absl::StatusOr<StepBatches::Loaded> StepBatches::Load(int64_t count, int64_t fir
     const int64_t end = std::min(count, begin + options_.micro_batch);
     MicroBatch micro;
     for (int64_t i = begin; i < end; ++i) micro.samples.push_back(first_sample + i);
-    absl::Status got;
-    RETURN_IF_ERROR(Guarded(*place_.memory, "reading a batch", [&] {
-      absl::StatusOr<Batch> batch = batch_of(begin, end, micro);
-      got = batch.status();
-      if (got.ok()) Put(*std::move(batch), micro);
+    RETURN_IF_ERROR(Guarded(*place_.memory, "reading a batch", [&]() -> absl::Status {
+      ASSIGN_OR_RETURN(Batch batch, batch_of(begin, end, micro));
+      return Put(std::move(batch), micro);
     }));
-    RETURN_IF_ERROR(got);
     loaded.labels += micro.labels;
     loaded.micro_batches.push_back(std::move(micro));
   }
   return loaded;
 }
 
-void StepBatches::Put(Batch batch, MicroBatch& micro) const {
+absl::Status StepBatches::Put(Batch batch, MicroBatch& micro) const {
+  RETURN_IF_ERROR(CheckBatch(batch, static_cast<int64_t>(micro.samples.size()),
+                             /*has_labels=*/!micro.last_positions.defined()));
   micro.batch = std::move(batch);
   const torch::Tensor& labels = micro.batch.labels;
   micro.labels = !labels.defined()            ? 0
@@ -134,6 +202,7 @@ void StepBatches::Put(Batch batch, MicroBatch& micro) const {
   micro.moved.resize(num_units_);
   micro.buffers.resize(num_units_);
   micro.Give(0, flow_, micro.batch.inputs);
+  return absl::OkStatus();
 }
 
 }  // namespace spillway

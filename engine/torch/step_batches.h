@@ -16,6 +16,7 @@
 #include "engine/torch/text_maker.h"
 #include "engine/torch/unit_graph.h"
 #include "engine/torch/value_flow.h"
+#include "swap/mover/swap_manager.h"
 
 namespace spillway {
 
@@ -48,6 +49,13 @@ struct MicroBatch {
     const std::string& field = flow.input(unit);
     inputs[unit] = field.empty() ? output : batch.field(field);
   }
+
+  // Moves the unit's input to `buffers.inputs`, behind those of the micro-batches before, as it
+  // lies in memory. Throws where that has too little room.
+  void MoveInput(int unit, const OpBuffers& buffers, const ComputePlace& place,
+                 uint64_t* end_bytes);
+  // Gives it to the unit again: what is in the host's memory as a view of `buffers.inputs`.
+  void TakeInput(int unit, const OpBuffers& buffers, const ComputePlace& place);
 };
 
 // Compute thread. Every method that loads gives up what was there before, and fails with what the
@@ -95,8 +103,9 @@ class StepBatches {
   // global batch.
   template <typename BatchOf>
   absl::StatusOr<Loaded> Load(int64_t count, int64_t first_sample, BatchOf batch_of) const;
-  // Brings a batch to where it is computed.
-  void Put(Batch batch, MicroBatch& micro) const;
+  // Brings a batch to where it is computed. kInvalidArgument where it is none of the samples of
+  // `micro`.
+  absl::Status Put(Batch batch, MicroBatch& micro) const;
 
   const ValueFlow& flow_;
   const int num_units_;

@@ -30,7 +30,8 @@ void StepGradients::Add(const std::vector<ParameterView>& views,
     const bool rounded = views[i].rounded_sums;
     const int64_t term = terms_[views[i].unit][views[i].parameter]++;
     TORCH_CHECK(!rounded || term < 2, "unit ", description_.units[views[i].unit].name,
-                " has more gradients than in the dry run before step 1: a sample has more labels");
+                " has more gradients than in the dry run before step 1: a sample has more labels; "
+                "Dataset::Largest says how large samples get");
     if (HasSparseRows(gradients[i])) {
       AccumulateSparse(gradients[i], views[i].sums, rounded, term == 0);
       continue;

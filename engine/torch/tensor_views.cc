@@ -53,6 +53,7 @@ GivenParameters Give(const std::vector<ParameterView>& views) {
 
 // By addresses: a leaf of a graph is a view of its own of what the unit was given.
 torch::Tensor ApartFrom(const std::vector<torch::Tensor>& given, const torch::Tensor& output) {
+  if (!output.defined() || !output.has_storage()) return output;
   const auto begin = [](const torch::Tensor& tensor) {
     return static_cast<const char*>(tensor.storage().data());
   };

@@ -42,8 +42,8 @@ GivenParameters Give(const std::vector<ParameterView>& views,
                      const std::vector<torch::Tensor>& tensors);
 GivenParameters Give(const std::vector<ParameterView>& views);
 
-// A unit's output: as it is, or a copy where it is a view of what the unit was `given`, parameters
-// or buffers. In that memory there may be something else by the time the output is read.
+// A unit's output, or a gradient: as it is, or a copy where it is a view of what the unit was
+// `given`, such as parameters. In that memory there may be something else by the time it is read.
 torch::Tensor ApartFrom(const std::vector<torch::Tensor>& given, const torch::Tensor& output);
 
 // The parameters of `unit` in the order in which its Forward takes them: own, then

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/torch/device_memory.h"
+#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {
@@ -31,6 +33,18 @@ class HostMemory final : public TorchMemory {
 };
 
 }  // namespace
+
+absl::Status TorchMemory::MoveTo(MemoryBudget* budget) {
+  const uint64_t live = live_bytes(), room = budget->limit_bytes() - budget->used_bytes();
+  if (live > room) {
+    return DoesNotFitError(
+        absl::StrCat("tensors that the program itself holds (its dataset, units and caller) take ",
+                     FormatBytes(live), ", for which there are ", FormatBytes(room),
+                     ": hold fewer, or raise --device-memory by ", FormatBytes(live - room)));
+  }
+  SetBudget(budget);
+  return absl::OkStatus();
+}
 
 TorchMemory* HostTorchMemory() {
   static HostMemory memory;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "swap/device/memory_budget.h"
 
 namespace spillway {
@@ -15,8 +16,11 @@ class TorchMemory {
   virtual ~TorchMemory() = default;
 
   // Tensors count against `budget` from now on, which outlives them. Of a GPU they get what is
-  // free of it now: arenas have been reserved before. Null: no limit.
+  // free of it now: arenas have been reserved before. Null: no limit. REQUIRES: the host's live
+  // ones fit.
   virtual void SetBudget(MemoryBudget* budget) = 0;
+  // The same where all that is alive fits; an error for which ExitCodeOf gives 3 where it does not.
+  absl::Status MoveTo(MemoryBudget* budget);
   // Counts memory that is no tensor's against the budget, too, as of what stands in for an arena:
   // false where it has no room. Where arenas are not in the budget there is always some.
   virtual bool TryCount(uint64_t bytes) { return true; }

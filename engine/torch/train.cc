@@ -22,10 +22,12 @@
 #include "engine/run/run_commit.h"
 #include "engine/run/run_storage.h"
 #include "engine/torch/describe_model.h"
+#include "engine/torch/guarded.h"
 #include "engine/torch/init_source.h"
 #include "engine/torch/model_compute.h"
 #include "engine/torch/open_compute.h"
 #include "engine/torch/rank_connection.h"
+#include "engine/torch/torch_memory.h"
 #include "engine/torch/train_ranks.h"
 #include "engine/train/trainer.h"
 #include "engine/weights/packed_weights.h"
@@ -36,7 +38,8 @@ namespace spillway {
 namespace {
 
 absl::Status FinishWith(const TrainHooks& hooks, const StateSource& source) {
-  return hooks.at_end ? hooks.at_end(source) : absl::OkStatus();
+  if (!hooks.at_end) return absl::OkStatus();
+  return Guarded(*HostTorchMemory(), "TrainHooks::at_end", [&] { return hooks.at_end(source); });
 }
 
 // The trained state: this rank's own, or with several that of all, at the first one.
@@ -78,11 +81,24 @@ absl::Status FinishCommitted(const TrainHooks& hooks, const TrainOptions& option
   }
   if (options.rank > 0) return Agree(*world, absl::OkStatus());
   const absl::Status finished = [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(CommittedRun run, OpenCommittedRun(storage.committed_in()));
-    RETURN_IF_ERROR(run.OpenOtherParts());
+    ASSIGN_OR_RETURN(CommittedRun run, OpenCommittedRun(storage.committed_in(), storage.files(),
+                                                        options.model_directory));
+    RETURN_IF_ERROR(run.OpenOtherParts(storage.files(), options.model_directory));
     return FinishWith(hooks, run.source());
   }();
   return AgreeAll(world.get(), finished);
+}
+
+// Of a run that has finished: an export that is there is not made again, in whatever dtype.
+std::string ExportThatStays(const RunStorage& storage) {
+  for (const char* last : {"model/config.json", "adapter/adapter_config.json"}) {
+    const std::string path = absl::StrCat(storage.output(), "/", last);
+    if (!storage.files().Look(path).ok()) continue;
+    return absl::StrCat("; the export in ", ParentPath(path),
+                        " stays as it is: for one in another --dtype, spillway export --from ",
+                        storage.committed_in(), " --to DIR --dtype DTYPE");
+  }
+  return "";
 }
 
 absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription& description,
@@ -119,14 +135,24 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
                 launch.local_world);
 
   TrainResult result;
-  if (committed && committed->step >= options.steps) {
+  if (committed && committed->finished && committed->step >= options.steps) {
     RETURN_IF_ERROR(CompareIdentity(*committed, RunIdentity(options)));
     LogInfo(absl::StrCat("the run in ", storage.output(), " has already finished at step ",
-                         committed->step));
+                         committed->step,
+                         storage.committed_in() == storage.output()
+                             ? ""
+                             : absl::StrCat(", of which ", storage.committed_in(),
+                                            " has the commit: inspect and export that"),
+                         ExportThatStays(storage)));
     RETURN_IF_ERROR(FinishCommitted(hooks, options, storage, ranks));
     result.end = TrainResult::End::kAlreadyFinished;
     result.step = committed->step;
     return result;
+  }
+  if (committed && committed->step > options.steps) {
+    LogInfo(absl::StrCat("the run in ", storage.output(), " is at step ", committed->step,
+                         ", and ends there instead of at step ", options.steps));
+    options.steps = committed->step;
   }
 
   ASSIGN_OR_RETURN(const std::unique_ptr<OpenedPlace> opened, OpenCompute(choice));
@@ -141,7 +167,7 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   MemoryBudget device_budget("device", options.device_memory_bytes);
   MemoryBudget dry_run_budget(
       "device", place.memory->DryRunBytes(options.device_memory_bytes, options.host_memory_bytes));
-  place.memory->SetBudget(&dry_run_budget);
+  RETURN_IF_ERROR(place.memory->MoveTo(&dry_run_budget));
   absl::Status status;
   {
     ModelCompute compute(model, description, &data, evaluation, options, place);
@@ -154,7 +180,7 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
                            ranks, weights ? &packed : nullptr, hooks.guess});
       RETURN_IF_ERROR(AgreeAll(ranks.world, created.status()));
       const std::unique_ptr<Trainer> trainer = *std::move(created);
-      place.memory->SetBudget(&device_budget);
+      RETURN_IF_ERROR(place.memory->MoveTo(&device_budget));
       const absl::Status started = trainer->Start(&packed);
       if (absl::IsCancelled(started) && trainer->stop_signal() != 0) {
         result.end = TrainResult::End::kStopped;
@@ -162,8 +188,15 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
         return absl::OkStatus();
       }
       RETURN_IF_ERROR(started);
-      if (hooks.at_start && options.rank == 0) RETURN_IF_ERROR(hooks.at_start(options));
-      ASSIGN_OR_RETURN(result, trainer->Run());
+      if (hooks.at_start && options.rank == 0) {
+        RETURN_IF_ERROR(Guarded(*place.memory, "TrainHooks::at_start",
+                                [&] { return hooks.at_start(options); }));
+      }
+      // The model's own code throws as it likes.
+      RETURN_IF_ERROR(Guarded(*place.memory, "training", [&]() -> absl::Status {
+        ASSIGN_OR_RETURN(result, trainer->Run());
+        return absl::OkStatus();
+      }));
       if (result.end != TrainResult::End::kFinished) return absl::OkStatus();
       return FinishTrained(hooks, options, description, compute, *trainer, ranks);
     }();
@@ -188,6 +221,7 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
                                   const TrainHooks& hooks) {
   const StopSignal signals;
   TrainOptions options = given;
+  RETURN_IF_ERROR(ValidateTrainOptions(options));
   ASSIGN_OR_RETURN(const ModelDescription description, DescribeModel(model, options.freeze));
   if (data.size() < 1) return absl::InvalidArgumentError("the data has no samples");
   if (options.steps == 0) {

@@ -21,7 +21,7 @@ struct TrainHooks {
   // as they are used: steps, threads, budgets and device are found out.
   std::function<absl::Status(const TrainOptions& used)> at_start;
   // Called with the state after the last step (or that of the commit, when the run had
-  // finished before): export it here.
+  // finished before): ExportWeights (engine/weights/export_weights.h) writes it as safetensors.
   std::function<absl::Status(const StateSource& state)> at_end;
   // Makes texts in every evaluation, whose measures they are; outlives the call. Null: none.
   // kInvalidArgument where the model's loss has no Logits.
@@ -37,12 +37,15 @@ struct TrainHooks {
 // eval.jsonl and, unless no_commit, commits that --resume continues from.
 //
 // `weights` gives the first weights; null: every parameter's Init. `evaluation` may be
-// null. Sets LibTorch's thread count and CPU allocator for the process, and handles
-// SIGTERM, SIGINT and SIGUSR1 meanwhile (TrainResult::End::kStopped).
+// null. A parameter that no gradient reaches has a gradient of zeros: weight decay and moments
+// change it all the same, where torch's optimizers leave it as it is. Sets LibTorch's thread
+// count and CPU allocator for the process, and handles SIGTERM, SIGINT and SIGUSR1 meanwhile
+// (TrainResult::End::kStopped).
 //
 // Errors: kInvalidArgument and the like for what the caller can mend; a status for
 // which ExitCodeOf gives 3 when the run does not fit the budgets; kDataLoss for wrong
-// bytes; kOutOfRange when a loss or a master is not finite (the last commit is good).
+// bytes; kOutOfRange when a loss or a master is not finite (the last commit is good);
+// kInternal for what the caller's code throws.
 absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* evaluation,
                                   WeightSource* weights, const TrainOptions& options,
                                   const TrainHooks& hooks = {});

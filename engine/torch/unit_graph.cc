@@ -2,11 +2,89 @@
 
 #include <torch/autograd.h>
 
+#include <cstdint>
 #include <utility>
 
 #include "io/base/check.h"
 
 namespace spillway {
+
+namespace {
+
+// By input; undefined where it requires none, or no root depends on it.
+std::vector<torch::Tensor> GradientsOf(const std::vector<torch::Tensor>& roots,
+                                       const std::vector<torch::Tensor>& root_gradients,
+                                       const std::vector<torch::Tensor>& inputs) {
+  std::vector<torch::Tensor> wanted;
+  for (const torch::Tensor& input : inputs) {
+    if (input.requires_grad()) wanted.push_back(input);
+  }
+  std::vector<torch::Tensor> gradients(wanted.size());
+  if (!roots.empty()) {
+    gradients = torch::autograd::grad(roots, wanted, root_gradients, /*retain_graph=*/false,
+                                      /*create_graph=*/false, /*allow_unused=*/true);
+  }
+  auto next = gradients.begin();
+  std::vector<torch::Tensor> found;
+  for (const torch::Tensor& input : inputs) {
+    found.push_back(input.requires_grad() ? *next++ : torch::Tensor());
+  }
+  return found;
+}
+
+// The labels are looked at only where a loss is a constant: on a GPU that is a wait.
+bool AnyCounts(const torch::Tensor& labels) {
+  return labels.is_floating_point() || labels.ne(kIgnoredLabel).any().item<bool>();
+}
+
+// What a forward reads and must leave as it is.
+std::vector<torch::Tensor> ReadBy(const UnitContext& context, const GivenParameters& parameters,
+                                  const torch::Tensor& x) {
+  std::vector<torch::Tensor> all = parameters.tensors;
+  all.push_back(x);
+  all.insert(all.end(), context.values().begin(), context.values().end());
+  if (const Batch* const batch = context.batch(); batch != nullptr) {
+    all.insert(all.end(), {batch->inputs, batch->labels});
+    for (const auto& [name, field] : batch->fields) all.push_back(field);
+  }
+  return all;
+}
+
+// How often each has been changed in place.
+std::vector<int64_t> VersionsOf(const std::vector<torch::Tensor>& tensors) {
+  std::vector<int64_t> versions;
+  for (const torch::Tensor& tensor : tensors) {
+    const bool counted = tensor.defined() && !tensor.is_inference();
+    versions.push_back(counted ? tensor._version() : 0);
+  }
+  return versions;
+}
+
+}  // namespace
+
+torch::Tensor ForwardOf(const Unit& unit, const UnitContext& context,
+                        const GivenParameters& parameters, const torch::Tensor& x) {
+  const std::vector<torch::Tensor> read = ReadBy(context, parameters, x);
+  const std::vector<int64_t> before = VersionsOf(read);
+  torch::Tensor y = unit.Forward(context.WithPacked(parameters.packed), parameters.tensors, x);
+  TORCH_CHECK(VersionsOf(read) == before, "unit ", unit.name(),
+              " changes its input, a value, a field or a parameter in place: forwards are computed "
+              "anew from them, so it must work on a copy (x.clone())");
+  return y;
+}
+
+std::vector<torch::Tensor> GradientsOfLoss(const torch::Tensor& loss, double loss_gradient,
+                                           const std::vector<torch::Tensor>& inputs,
+                                           const torch::Tensor& labels) {
+  if (!loss.requires_grad()) {
+    TORCH_CHECK(!AnyCounts(labels),
+                "the loss depends neither on x nor on a parameter, although labels count: LossSum "
+                "must be differentiable in both");
+    return GradientsOf({}, {}, inputs);
+  }
+  const torch::Tensor seed = torch::full({}, loss_gradient, loss.options().requires_grad(false));
+  return GradientsOf({loss}, {seed.view_as(loss)}, inputs);
+}
 
 UnitGraph::UnitGraph(const Unit& unit, const UnitContext& context,
                      const std::vector<ParameterView>& views, const torch::Tensor& x,
@@ -26,11 +104,9 @@ UnitGraph::UnitGraph(const Unit& unit, const UnitContext& context,
     values_.push_back(value.detach().requires_grad_(wants));
   }
   if (wanted.input) x_.requires_grad_(true);
-  GivenParameters given = Give(views, leaves_);
-  y_ = unit.Forward(context.With(context.batch(), values_)
-                        .WithPacked(std::move(given.packed))
-                        .WithLosses(&losses_, context.labels()),
-                    given.tensors, x_);
+  y_ =
+      ForwardOf(unit, context.With(context.batch(), values_).WithLosses(&losses_, context.labels()),
+                Give(views, leaves_), x_);
 }
 
 UnitGraph::Gradients UnitGraph::Differentiate(const std::vector<ParameterView>& views,
@@ -43,19 +119,11 @@ UnitGraph::Gradients UnitGraph::Differentiate(const std::vector<ParameterView>& 
     leaves_[i].storage().set_data_ptr_noswap(
         {views[i].weights.data_ptr(), views[i].weights.device()});
   }
-  std::vector<torch::Tensor> inputs;
-  const auto each = [&](const auto& visit) {
-    for (const torch::Tensor& leaf : leaves_) visit(leaf);
-    for (const torch::Tensor& value : values_) visit(value);
-    visit(x_);
-  };
-  each([&](const torch::Tensor& one) {
-    if (one.requires_grad()) inputs.push_back(one);
-  });
-  // What needs no gradient comes from frozen parameters and values alone.
+  // What needs no gradient comes from frozen parameters and values alone; what gets none is read by
+  // nothing that is differentiated.
   std::vector<torch::Tensor> roots, root_gradients;
   const auto add_root = [&](const torch::Tensor& root, const torch::Tensor& gradient) {
-    if (!root.requires_grad()) return;
+    if (!root.requires_grad() || !gradient.defined()) return;
     roots.push_back(root);
     root_gradients.push_back(gradient);
   };
@@ -63,16 +131,10 @@ UnitGraph::Gradients UnitGraph::Differentiate(const std::vector<ParameterView>& 
   for (const torch::Tensor& loss : std::exchange(losses_, {})) {
     add_root(loss, torch::full_like(loss, loss_gradient));
   }
-  std::vector<torch::Tensor> gradients(inputs.size());
-  if (!roots.empty()) {
-    gradients = torch::autograd::grad(roots, inputs, root_gradients, /*retain_graph=*/false,
-                                      /*create_graph=*/false, /*allow_unused=*/true);
-  }
-  auto next = gradients.begin();
-  std::vector<torch::Tensor> found;  // by what was visited
-  each([&](const torch::Tensor& one) {
-    found.push_back(one.requires_grad() ? *next++ : torch::Tensor());
-  });
+  std::vector<torch::Tensor> inputs = leaves_;
+  inputs.insert(inputs.end(), values_.begin(), values_.end());
+  inputs.push_back(x_);
+  const std::vector<torch::Tensor> found = GradientsOf(roots, root_gradients, inputs);
   const auto values_begin = found.begin() + static_cast<int64_t>(leaves_.size());
   return {{found.begin(), values_begin}, found.back(), {values_begin, found.end() - 1}};
 }

@@ -10,6 +10,17 @@
 
 namespace spillway {
 
+// The unit's Forward on `parameters`. Throws where it changes in place what it is given other than
+// buffers: that is read again, by this unit and by others.
+torch::Tensor ForwardOf(const Unit& unit, const UnitContext& context,
+                        const GivenParameters& parameters, const torch::Tensor& x);
+
+// Of the chunk of a loss that `labels` belong to: the gradients of those of `inputs` that require
+// one. Undefined where the loss has none, as where no label of the chunk counts.
+std::vector<torch::Tensor> GradientsOfLoss(const torch::Tensor& loss, double loss_gradient,
+                                           const std::vector<torch::Tensor>& inputs,
+                                           const torch::Tensor& labels);
+
 class UnitGraph {
  public:
   // What gradients are wanted beside those of parameters that are not frozen.
@@ -36,6 +47,7 @@ class UnitGraph {
   };
   // Differentiates, once; what the graph held is freed as it goes. `views` say where the
   // weights are now: at other addresses perhaps, with the bits they had in the forward.
+  // `output_gradient`: undefined where nothing behind the unit depends on its output.
   // `loss_gradient`: of each of losses().
   Gradients Differentiate(const std::vector<ParameterView>& views,
                           const torch::Tensor& output_gradient, double loss_gradient) &&;

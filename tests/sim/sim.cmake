@@ -1,21 +1,21 @@
 # The simulated disk: tests/sim, described in docs/TESTING.md.
 
 # Compiled once, and optimised: here time goes into the test itself.
-file(GLOB sim_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/sim/sim_*.cc)
+file(GLOB sim_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/sim/sim_*.cc)
 list(FILTER sim_sources EXCLUDE REGEX "_test\\.cc$")
-list(APPEND sim_sources ${CMAKE_SOURCE_DIR}/tests/device/test_device.cc)
+list(APPEND sim_sources ${PROJECT_SOURCE_DIR}/tests/device/test_device.cc)
 add_library(spillway_sim_parts OBJECT)
 spillway_compile_together(spillway_sim_parts ${sim_sources})
 spillway_precompile(spillway_sim_parts)
 target_link_libraries(spillway_sim_parts PUBLIC spillway_swap)
 target_compile_options(spillway_sim_parts PRIVATE -O2)
-set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/sim/sim_model.cc PROPERTIES COMPILE_OPTIONS -O3)
+set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/sim/sim_model.cc PROPERTIES COMPILE_OPTIONS -O3)
 
 spillway_tests(spillway_sim_test sim spillway_swap)
 spillway_take(spillway_sim_test spillway_sim_parts)
 
 # Ranks and their storage on that disk.
-file(GLOB cluster_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cluster/*.cc)
+file(GLOB cluster_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cluster/*.cc)
 list(FILTER cluster_sources EXCLUDE REGEX "_test\\.cc$")
 add_library(spillway_cluster_parts OBJECT)
 spillway_compile_together(spillway_cluster_parts ${cluster_sources})
@@ -33,11 +33,11 @@ function(spillway_mutated folder source find replace)
   file(GENERATE OUTPUT ${folder}/find.txt CONTENT "${find}")
   file(GENERATE OUTPUT ${folder}/replace.txt CONTENT "${replace}")
   add_custom_command(OUTPUT ${folder}/${file}
-    COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR}/${source} -DFIND=${folder}/find.txt
+    COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR}/${source} -DFIND=${folder}/find.txt
       -DREPLACE=${folder}/replace.txt -DOUTPUT=${folder}/${file}
-      -P ${CMAKE_SOURCE_DIR}/cmake/SpillwayMutate.cmake
-    DEPENDS ${CMAKE_SOURCE_DIR}/${source} ${folder}/find.txt ${folder}/replace.txt
-      ${CMAKE_SOURCE_DIR}/cmake/SpillwayMutate.cmake VERBATIM)
+      -P ${PROJECT_SOURCE_DIR}/cmake/SpillwayMutate.cmake
+    DEPENDS ${PROJECT_SOURCE_DIR}/${source} ${folder}/find.txt ${folder}/replace.txt
+      ${PROJECT_SOURCE_DIR}/cmake/SpillwayMutate.cmake VERBATIM)
 endfunction()
 
 # spillway_mutant_test(NAME TARGET REASON): TARGET must notice, and a line of what it says then match
@@ -61,7 +61,7 @@ function(spillway_unit_mutant name source find replace reason test)
   get_filename_component(cases ${test} NAME_WE)
   set(cases spillway_mutant_cases_${cases})
   if(NOT TARGET ${cases})
-    add_library(${cases} OBJECT EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/${test})
+    add_library(${cases} OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/${test})
     target_link_libraries(${cases} PRIVATE spillway_swap_apart GTest::gtest GTest::gmock)
     target_compile_options(${cases} PRIVATE ${SPILLWAY_MUTANT_OPTIONS})
   endif()
@@ -71,7 +71,7 @@ function(spillway_unit_mutant name source find replace reason test)
 endfunction()
 
 function(spillway_mutant_of name source find replace reason)
-  set(folder ${CMAKE_BINARY_DIR}/mutants/${name})
+  set(folder ${PROJECT_BINARY_DIR}/mutants/${name})
   get_filename_component(file ${source} NAME)
   spillway_mutated(${folder} ${source} "${find}" "${replace}")
   set(target spillway_sim_mutant_${name})
@@ -95,19 +95,19 @@ if(NOT SPILLWAY_SANITIZE AND NOT SPILLWAY_OBJECTS)
     list(TRANSFORM libraries REPLACE "^spillway_io$" spillway_io_apart)
     add_library(spillway_${library}_apart STATIC EXCLUDE_FROM_ALL ${sources})
     target_link_libraries(spillway_${library}_apart PUBLIC ${libraries})
-    target_include_directories(spillway_${library}_apart PUBLIC ${CMAKE_SOURCE_DIR})
+    target_include_directories(spillway_${library}_apart PUBLIC ${PROJECT_SOURCE_DIR})
     target_compile_options(spillway_${library}_apart PRIVATE -g0)
     spillway_precompile(spillway_${library}_apart)
   endforeach()
-  add_library(spillway_sim_mutant_main OBJECT EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/sim/mutant_main.cc)
+  add_library(spillway_sim_mutant_main OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/sim/mutant_main.cc)
   target_link_libraries(spillway_sim_mutant_main PUBLIC spillway_swap_apart spillway::xxhash
     nlohmann_json::nlohmann_json)
   # Not optimised: most of a mutant's time goes into compiling it.
   set(SPILLWAY_MUTANT_OPTIONS -Wno-unused -O0 -g0)
   target_compile_options(spillway_sim_mutant_main PRIVATE ${SPILLWAY_MUTANT_OPTIONS})
-  spillway_precompile(spillway_sim_mutant_main ${CMAKE_SOURCE_DIR}/swap/mover/mover.h)
+  spillway_precompile(spillway_sim_mutant_main ${PROJECT_SOURCE_DIR}/swap/mover/mover.h)
   add_library(spillway_unit_mutant_main OBJECT EXCLUDE_FROM_ALL
-    ${CMAKE_SOURCE_DIR}/tests/sim/mutant_main.cc ${CMAKE_SOURCE_DIR}/tests/sim/mutant_tests.cc)
+    ${PROJECT_SOURCE_DIR}/tests/sim/mutant_main.cc ${PROJECT_SOURCE_DIR}/tests/sim/mutant_tests.cc)
   target_link_libraries(spillway_unit_mutant_main PUBLIC spillway_swap_apart GTest::gtest)
   target_compile_options(spillway_unit_mutant_main PRIVATE ${SPILLWAY_MUTANT_OPTIONS})
   target_compile_definitions(spillway_unit_mutant_main PRIVATE

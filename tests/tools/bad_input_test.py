@@ -220,6 +220,14 @@ class DataTest(BadInput):
         result = run("generate", "--model", self.output, "--prompt", "a", "--tokenizer", "bytes")
         self.assert_run(result, 2, "256", "64", "vocab_size")
 
+    def test_held_out_texts_beside_tokens(self):
+        text = self.write("x.txt", "abc" * 100)
+        self.refuse(2, "x.txt", "--tokenizer", eval_data=text)
+        self.assert_run(self.train(data=text), 0)
+        shutil.copy(os.path.join(self.output, "model", "chars.json"), self.model)
+        self.begin_afresh()
+        self.assert_run(self.train(eval_data=text), 0)
+
     def test_held_out(self):
         self.refuse(2, "nowhere.bin", eval_data=self.path("nowhere.bin"))
 

@@ -2,6 +2,8 @@
 
 #include <torch/types.h>
 
+#include "engine/machine/memory_limits.h"
+#include "engine/torch/torch_memory.h"
 #include "gtest/gtest.h"
 #include "io/base/format_bytes.h"
 
@@ -77,6 +79,21 @@ TEST_F(DeviceMemoryTest, PastTheLimitTheErrorNamesTheBudget) {
     EXPECT_NE(std::string(error.what()).find("raise --device-memory"), std::string::npos);
   }
   EXPECT_EQ(budget_.used_bytes(), 8u * kMiB);
+}
+
+TEST_F(DeviceMemoryTest, WhatIsAliveMovesOnlyWhereItFits) {
+  const torch::Tensor eight = Take(8);
+  MemoryBudget small("device", 6 * kMiB), large("device", 9 * kMiB);
+  const absl::Status status = HostTorchMemory()->MoveTo(&small);
+  EXPECT_EQ(ExitCodeOf(status), 3);
+  EXPECT_NE(status.message().find("take 8 MiB, for which there are 6 MiB: hold fewer, or raise "
+                                  "--device-memory by 2 MiB"),
+            std::string::npos)
+      << status;
+  EXPECT_EQ(budget_.used_bytes(), 8u * kMiB);
+  EXPECT_EQ(HostTorchMemory()->MoveTo(&large), absl::OkStatus());
+  EXPECT_EQ(large.used_bytes(), 8u * kMiB);
+  DeviceMemory::Install(&budget_);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "engine/base/stop_signal.h"
 #include "engine/config/run_config.h"
 #include "engine/data/char_tokenizer.h"
+#include "engine/data/data_encoder.h"
 #include "engine/data/load_tokenizer.h"
 #include "engine/data/tokenizer.h"
 #include "engine/estimate/model_costs.h"
@@ -103,7 +104,10 @@ absl::Status AddAdapters(Inputs& in) {
   }
   ASSIGN_OR_RETURN(AdaptedModel adapted, AdaptModel(in.model, lora, /*training=*/true));
   const AdapterLayout& layout = adapted.layout;
-  if (in.adapter) RETURN_IF_ERROR(in.adapter->Match(in.model_config.shape.model, layout));
+  if (in.adapter) {
+    RETURN_IF_ERROR(
+        in.adapter->Match(in.model_config.shape.model, layout, TensorNamesOf(in.model_config)));
+  }
   in.model = std::move(adapted.model);
   in.initial = std::make_unique<InitSource>(in.model, config.train.seed);
   in.weights =
@@ -205,6 +209,12 @@ absl::Status OpenData(Inputs& in) {
   const std::string choice = !reads_tokens && config.tokenizer.empty() ? "model" : config.tokenizer;
   RETURN_IF_ERROR(CheckTokenizerMemory(TokenizerDirectory(choice, config.model), ReadingBytes(in)));
   ASSIGN_OR_RETURN(in.tokenizer, MakeTokenizer(choice, config.model, config.data));
+  if (!in.tokenizer && std::any_of(config.eval_data.begin(), config.eval_data.end(), IsText)) {
+    // Held-out texts need one, though all that is trained on is tokens already.
+    auto loaded = LoadTokenizer(config.model);
+    if (!loaded.ok() && !absl::IsNotFound(loaded.status())) return loaded.status();
+    if (loaded.ok()) in.tokenizer = *std::move(loaded);
+  }
   ASSIGN_OR_RETURN(auto data, RunData::Open(config, decoder, in.tokenizer.get()));
   if (!in.tokenizer && config.train.rank == 0) LoadExportedTokenizer(in);
   in.texts_data = data.get();
@@ -386,7 +396,8 @@ absl::Status ExportTrainedAdapter(const Inputs& in, const StateSource& state) {
   const std::string directory = in.config.train.output + "/adapter";
   if (in.config.no_export || fs::exists(AdapterConfigIn(directory))) return absl::OkStatus();
   const DType dtype = in.config.export_dtype.value_or(DType::kFloat32);
-  RETURN_IF_ERROR(ExportAdapter(state, in.adapter_config, dtype, directory));
+  RETURN_IF_ERROR(
+      ExportAdapter(state, in.adapter_config, dtype, directory, TensorNamesOf(in.model_config)));
   LogInfo(absl::StrCat("the adapter is in ", directory, " (", std::string(DTypeName(dtype)),
                        " safetensors, as PEFT reads it); merged into the model: spillway export "
                        "--merge --from ",
