@@ -161,7 +161,7 @@ class LoraTest(CliTest):
         for change, words in [
                 ({"use_dora": True}, ["use_dora", "adapter_config.json:"]),
                 ({"target_modules": ["v_projection"]}, ["v_projection", "v_proj", "all-linear"]),
-                ({"target_modules": ["embed_tokens"]}, ["no linear layer", "--modules-to-save"]),
+                ({"target_modules": ["embed_tokens"]}, ["beside which there are no adapters", "--modules-to-save"]),
                 ({"modules_to_save": ["lm_headed"]}, ["lm_headed", "not in the model"]),
                 ({"r": 0}, ["r is 0"]),
                 ({"target_modules": "(v_proj"}, ["(v_proj", "regular expression"]),

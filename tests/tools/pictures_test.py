@@ -206,7 +206,7 @@ class PicturesTest(CliTest):
                 ({"data": self.path("none")}, "none: no such file"),
                 ({"data": self.path("model-in")}, "has no pictures"),
                 ({"seq_len": 8}, "--seq-len", "classifies pictures"),
-                ({"lora_r": 4, "lora_targets": "normalization"}, "no linear layer", "convolution"),
+                ({"lora_r": 4, "lora_targets": "normalization"}, "beside which there are no adapters", "convolution"),
                 ({"micro_batch": 1, "picture_size": 8}, "--micro-batch 1", "batch norm"),
                 ({"data": self.folders()}, "preprocessor_config.json", "--picture-size"),
                 ({"augment": "rotate"}, "--augment", "crop-flip")):
