@@ -55,7 +55,7 @@ class MaskedTest(CliTest):
 
     def test_a_model_that_counts_fills_in_masks(self):
         held_out = self.write("dev.jsonl", jsonl(counting(12)))
-        result = self.learn(steps=500, micro_batch=16, lr="5e-3", eval_data=held_out, eval_every=250,
+        result = self.learn(steps=800, micro_batch=16, lr="4e-3", eval_data=held_out, eval_every=400,
                             clip=0, weight_decay=0, offload="none")
         self.assert_run(result, 0, "48 lines; the longest has 10 tokens", "perplexity", "accuracy")
         rows = read_rows(os.path.join(self.output, "eval.jsonl"))
