@@ -298,7 +298,10 @@ class CommittingRanks : public TrainerRanks {
 
 TEST_F(CommittingRanks, MakeUpTogetherForALastEvaluationThatASignalTook) {
   TrainOptions options = Committing();
+#ifndef __SANITIZE_THREAD__  // not told that liburing unmaps a ring, where another thread's then
+                             // lies
   options.persist = folder_ + "/persist";
+#endif
   stop_after_ = 6;
   RunAll(options, kNoDelay);
   EXPECT_EQ(result_.end, TrainResult::End::kStopped);
@@ -307,7 +310,9 @@ TEST_F(CommittingRanks, MakeUpTogetherForALastEvaluationThatASignalTook) {
   stop_after_ = 0;
   RunAll(options, kNoDelay);
   EXPECT_EQ(result_.end, TrainResult::End::kFinished);
-  for (const std::string& place : {options.output, options.persist + "/step-000000000006"}) {
+  std::vector<std::string> places = {options.output};
+  if (!options.persist.empty()) places.push_back(options.persist + "/step-000000000006");
+  for (const std::string& place : places) {
     const auto run = InspectRun(place);
     ASSERT_TRUE(run.ok()) << run.status();
     EXPECT_EQ((*run)["finished"], true) << place;
