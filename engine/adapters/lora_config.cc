@@ -188,7 +188,9 @@ T Patterned(const std::vector<std::pair<std::string, T>>& patterns, const std::s
   return otherwise;
 }
 
-// An object, whose keys are read in the order of their bytes: "(?#0)" is a comment to Python, too.
+// A json object sorts its keys, and so does PEFT when it saves: where the file's order is another
+// one, each key begins with a comment of a regular expression, "(?#0)", which Python passes over as
+// well.
 template <typename T>
 json PatternsJson(const std::vector<std::pair<std::string, T>>& patterns) {
   const bool sorted = std::is_sorted(patterns.begin(), patterns.end());

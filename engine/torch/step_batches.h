@@ -78,16 +78,19 @@ class StepBatches {
   int64_t labels() const { return labels_; }
   void SetLabels(int64_t labels) { labels_ = labels; }
 
-  // This rank's of step `step` (from 1), and lets the dataset prepare the next one's.
+  // Loads this rank's micro-batches of step `step` (from 1), and lets the dataset prepare the next
+  // step's.
   absl::Status LoadTraining(int64_t step);
-  // Those of a later step, beside what is there: LoadTraining has them then. Until the next call.
+  // Loads those of a later step beside what is there: LoadTraining takes them when it comes. What
+  // it returns is there until the next call.
   absl::StatusOr<const std::vector<MicroBatch>*> LoadAhead(int64_t step);
-  // Samples [first, first + count) of the evaluation, as far as there are so many; their labels are
-  // added to those before.
+  // Loads samples [first, first + count) of the evaluation, as far as there are so many, and adds
+  // their labels to those before.
   absl::Status LoadEvaluation(int64_t first, int64_t count);
+  // Loads beginnings of texts, which have no labels, as `maker` puts them into batches.
   absl::Status LoadBeginnings(absl::Span<const TextBeginning> texts, TextMaker& maker);
-  // The first micro-batch of step 1 alone, as large as the dataset's largest: there may be more of
-  // them than memory.
+  // Loads the first micro-batch of step 1 alone, as large as the dataset's largest: all of a step
+  // may be more than memory holds.
   absl::Status LoadLargest();
 
  private:
