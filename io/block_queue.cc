@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "io/base/check.h"
+#include "io/base/span.h"
 #include "io/base/status.h"
+#include "io/base/trace.h"
 
 namespace spillway {
 

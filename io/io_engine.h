@@ -20,8 +20,8 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "io/base/trace.h"
 #include "io/file.h"
+#include "io/io_options.h"
 
 namespace spillway {
 
@@ -60,47 +60,6 @@ struct IoRequest {
   int64_t began_ns = 0;
   uint64_t in_flight_at_begin = 0;
   absl::Status status;
-};
-
-struct IoMemory {
-  char* data = nullptr;
-  uint64_t size_bytes = 0;
-};
-
-struct IoEngineOptions {
-  enum class Kind { kAuto, kUring, kThreads };
-  Kind kind = Kind::kAuto;
-  // Transfers are cut into blocks of this size...
-  uint32_t block_bytes = 1 << 20;
-  // ...and at most so many are in flight, over all requests and files.
-  uint32_t depth = 32;
-  // Threads of the thread-pool engine.
-  uint32_t threads = 4;
-  // While there are demand reads about (the last one at most ten seconds ago), at most so
-  // many bytes of writes of the class kWriteBack are in flight per file, or one block:
-  // what a demand read may find before it at a drive.
-  uint64_t write_window_bytes = 8 << 20;
-
-  // What transfers will mostly use; both outlive the engine. io_uring registers them once,
-  // which saves the kernel a look-up per block. Where that is refused, and for all other
-  // memory and files, everything works as without.
-  std::vector<IoMemory> memory = {};
-  std::vector<const File*> files = {};
-
-  // io_uring only, and dropped where refused. Wait for direct transfers by asking the drive
-  // instead of by interrupt (IOPOLL): a core stays busy while any are in flight.
-  bool poll = false;
-  // A kernel thread takes the submissions (SQPOLL): saves system calls, costs most of a
-  // core. Not beside `poll`.
-  bool sqpoll = false;
-
-  // Log which engine it became, and why.
-  bool announce = true;
-  // Where block size and depth come from, for that line: "tuned"; "" says nothing.
-  std::string origin = {};
-
-  // Takes note of every request; outlives the engine. May be null.
-  Trace* trace = nullptr;
 };
 
 struct IoStats {

@@ -53,6 +53,9 @@ TORCH_FOLDERS = {"engine/torch", "engine/torch/cuda", "engine/layers", "tools/co
 # A class larger than this holds several ideas, unless its header says why not.
 MOST_LINES, MOST_FIELDS = 500, 20
 
+# What another project includes, and of how many headers of ours it hears by that at most.
+PUBLIC_HEADERS, MOST_REACHED = ("engine/torch/model.h", "engine/torch/train.h"), 24
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.M)
 TORCH_INCLUDE = re.compile(r"^(torch|ATen|c10|caffe2)/")
 # Folders of one machine, or of one person's account.
@@ -120,6 +123,13 @@ def check_floors(sources):
                 yield f"{path} includes {name}: use io/base/mutex.h and std types, which TSan can follow"
         if own == PURE and not is_test and NOT_PURE in sources.reached(path):
             yield f"{path} reaches {NOT_PURE}: {PURE} is pure"
+
+
+def check_public_headers(sources):
+    for path in PUBLIC_HEADERS:
+        reached = sources.reached(path) - {path}
+        if len(reached) > MOST_REACHED:
+            yield f"{path} reaches {len(reached)} headers, more than {MOST_REACHED}: {', '.join(sorted(reached))}"
 
 
 def check_modules(sources):
@@ -407,6 +417,7 @@ def main():
     sources = Sources(options.source)
     checks = [
         ("every include points down", check_floors(sources)),
+        ("public headers reach few", check_public_headers(sources)),
         ("no loop between modules", check_modules(sources)),
         ("sources have headers", check_sources_have_headers(sources)),
         ("classes are one idea", check_classes(sources)),

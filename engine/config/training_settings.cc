@@ -7,6 +7,7 @@
 #include "engine/config/trainer_flags.h"
 #include "engine/machine/compute_precision.h"
 #include "engine/numeric/optimizer_spec.h"
+#include "engine/numeric/optimizer_state.h"
 #include "io/base/status.h"
 
 namespace spillway {

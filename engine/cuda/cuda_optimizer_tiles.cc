@@ -8,6 +8,7 @@
 #include "engine/cuda/round_body.h"
 #include "engine/cuda/update_body.h"
 #include "engine/numeric/moment_code.h"
+#include "engine/numeric/optimizer_state.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
 

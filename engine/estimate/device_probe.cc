@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/cuda/cuda_optimizer_tiles.h"
+#include "engine/numeric/optimizer_state.h"
 #include "io/base/clock.h"
 #include "io/base/status.h"
 #include "swap/device/arena.h"

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/estimate/run_forecast.h"
 #include "engine/machine/memory_limits.h"
+#include "engine/numeric/optimizer_state.h"
 #include "engine/ranks/shard_plan.h"
 #include "io/base/check.h"
 #include "io/base/format_bytes.h"

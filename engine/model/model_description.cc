@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/numeric/optimizer_state.h"
 #include "io/base/status.h"
 
 namespace spillway {

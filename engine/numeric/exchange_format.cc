@@ -1,10 +1,13 @@
 #include "engine/numeric/exchange_format.h"
 
 #include "engine/numeric/gradient_loops.h"
+#include "engine/numeric/moment_code.h"
 #include "io/base/check.h"
 #include "io/base/enum_name.h"
 
 namespace spillway {
+
+static_assert(kExchangeBlock == kMomentBlock);
 
 absl::string_view ExchangeFormatName(ExchangeFormat format) {
   return EnumName(format, {"fp32", "bf16", "fp8"});

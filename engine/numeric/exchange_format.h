@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
-#include "engine/numeric/moment_code.h"
 
 namespace spillway {
 
@@ -23,7 +22,7 @@ absl::string_view ExchangeFormatName(ExchangeFormat format);
 
 // Blocks are counted from the first of what is sent at once: where it is cut, multiples of this
 // change no bit.
-inline constexpr uint64_t kExchangeBlock = kMomentBlock;
+inline constexpr uint64_t kExchangeBlock = 256;  // kMomentBlock
 
 // What `count` sums take: of kFloat8 the codes, and behind them, 4-byte aligned, the scales.
 uint64_t ExchangedBytes(ExchangeFormat format, uint64_t count);

@@ -20,6 +20,14 @@ namespace spillway {
 
 enum class DType : uint8_t { kFloat32, kBFloat16, kFloat16 };
 
+// In which moments are kept; they are updated in fp32.
+enum class MomentFormat : uint8_t {
+  kFloat32,
+  kBFloat16,  // the first the nearest, the second one of the two around it
+  kEightBit,  // codes with a scale a block (moment_code.h)
+  kFloat8,    // E4M3 and fp16, with a scale a block
+};
+
 constexpr uint32_t DTypeBytes(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
 
 // std::bit_cast, but inlined everywhere.

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "engine/numeric/gradient_loops.h"
+#include "engine/numeric/optimizer_state.h"
 #include "io/base/check.h"
 
 namespace spillway {

@@ -4,8 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/numeric/moment_code.h"
-#include "io/base/check.h"
 #include "io/base/enum_name.h"
 
 namespace spillway {
@@ -76,20 +74,6 @@ absl::Status ValidateOptimizer(const OptimizerSpec& spec) {
   return status;
 }
 
-WeightFormat WeightFormatOf(const OptimizerSpec& spec, DType dtype) {
-  if (dtype == DType::kFloat32) return WeightFormat::kFloat32;
-  if (dtype == DType::kFloat16) return WeightFormat::kFloat16;
-  switch (spec.masters) {
-    case OptimizerSpec::Masters::kExact:
-      return WeightFormat::kBFloat16;
-    case OptimizerSpec::Masters::k24Bit:
-      return WeightFormat::kBFloat16Byte;
-    case OptimizerSpec::Masters::kNone:
-      return WeightFormat::kBFloat16Alone;
-  }
-  SPILLWAY_CHECK(false);
-}
-
 absl::Status CheckMasters(const OptimizerSpec& spec, DType dtype) {
   using Masters = OptimizerSpec::Masters;
   if (spec.masters == Masters::kExact || dtype == DType::kBFloat16) return absl::OkStatus();
@@ -100,36 +84,6 @@ absl::Status CheckMasters(const OptimizerSpec& spec, DType dtype) {
       : spec.masters == Masters::kNone
           ? ": fp16 is too narrow to be trained without masters; use --dtype bf16"
           : ": such a master completes a weight in bf16; use --dtype bf16"));
-}
-
-std::vector<PlaneSpec> StatePlanes(const OptimizerSpec& spec, DType dtype) {
-  std::vector<PlaneSpec> planes = {{Plane::kWeight, DTypeBytes(dtype)}};
-  const WeightFormat format = WeightFormatOf(spec, dtype);
-  if (format == WeightFormat::kBFloat16) planes.push_back({Plane::kResidual, 2});
-  if (format == WeightFormat::kBFloat16Byte) planes.push_back({Plane::kResidual, 1});
-  if (format == WeightFormat::kFloat16) planes.push_back({Plane::kMaster, 4});
-  const auto add = [&](Plane moment, Plane scale, uint32_t float8_bytes) {
-    switch (spec.moments) {
-      case MomentFormat::kFloat32:
-        return planes.push_back({moment, 4});
-      case MomentFormat::kBFloat16:
-        return planes.push_back({moment, 2});
-      case MomentFormat::kEightBit:
-        planes.push_back({moment, 1});
-        return planes.push_back({scale, 4, kMomentBlock});
-      case MomentFormat::kFloat8:
-        planes.push_back({moment, float8_bytes});
-        return planes.push_back({scale, 4, kMomentBlock});
-    }
-  };
-  if (spec.kind == OptimizerKind::kAdafactor) return planes;
-  if (spec.kind != OptimizerKind::kSgd) {
-    add(Plane::kExpAvg, Plane::kExpAvgScale, 1);
-    if (spec.kind != OptimizerKind::kLion) add(Plane::kExpAvgSq, Plane::kExpAvgSqScale, 2);
-  } else if (spec.momentum != 0) {
-    add(Plane::kMomentum, Plane::kMomentumScale, 1);
-  }
-  return planes;
 }
 
 }  // namespace spillway

@@ -49,14 +49,6 @@ SPILLWAY_ALWAYS_INLINE constexpr bool HasResidual(WeightFormat format) {
   return format == WeightFormat::kBFloat16 || format == WeightFormat::kBFloat16Byte;
 }
 
-// In which moments are kept; they are updated in fp32.
-enum class MomentFormat : uint8_t {
-  kFloat32,
-  kBFloat16,  // the first the nearest, the second one of the two around it
-  kEightBit,  // codes with a scale a block (moment_code.h)
-  kFloat8,    // E4M3 and fp16, with a scale a block
-};
-
 // Whether they are codes that a block has a scale for (coded_moments.h).
 SPILLWAY_ALWAYS_INLINE constexpr bool IsCoded(MomentFormat moments) {
   return moments == MomentFormat::kEightBit || moments == MomentFormat::kFloat8;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "io/io_engine.h"
+#include "io/io_options.h"
 
 namespace spillway {
 

@@ -5,9 +5,15 @@
 #include <string>
 
 #include "engine/options/drive_wear.h"
-#include "engine/options/trace_options.h"
 
 namespace spillway {
+
+// --trace and --trace-steps.
+struct TraceOptions {
+  std::string path;        // empty: no file
+  int64_t first_step = 0;  // 0: the first that this process takes
+  int64_t steps = 10;
+};
 
 struct ReportOptions {
   int64_t eval_every = 0;       // 0: only at the end, when there is evaluation data
@@ -15,7 +21,7 @@ struct ReportOptions {
 
   std::string tensorboard;  // directory for event files; empty: none
 
-  TraceOptions trace;  // --trace
+  TraceOptions trace;
 
   // What the run may write to its drives in all its processes; 0: no limit.
   uint64_t max_bytes_written = 0;

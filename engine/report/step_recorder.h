@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/options/trace_options.h"
+#include "engine/options/report_options.h"
 #include "engine/report/step_timeline.h"
 #include "engine/report/trace_file.h"
 #include "io/base/trace.h"

@@ -29,8 +29,11 @@
 #include "engine/torch/rank_connection.h"
 #include "engine/torch/torch_memory.h"
 #include "engine/torch/train_ranks.h"
+#include "engine/train/run_context.h"
 #include "engine/train/trainer.h"
 #include "engine/weights/packed_weights.h"
+#include "engine/weights/state_source.h"
+#include "engine/weights/weight_source.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 
@@ -175,9 +178,9 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
     InitSource init(model, options.seed);
     PackedWeights packed(weights ? weights : &init, description);
     status = [&]() -> absl::Status {
-      auto created =
-          Trainer::Create({options, description, &storage, &compute, &device_budget, place.device,
-                           ranks, weights ? &packed : nullptr, hooks.guess});
+      auto created = Trainer::Create({options, description, &storage, &compute, &device_budget,
+                                      place.device, ranks, weights ? &packed : nullptr,
+                                      hooks.guess ? std::optional(*hooks.guess) : std::nullopt});
       RETURN_IF_ERROR(AgreeAll(ranks.world, created.status()));
       const std::unique_ptr<Trainer> trainer = *std::move(created);
       RETURN_IF_ERROR(place.memory->MoveTo(&device_budget));

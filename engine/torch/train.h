@@ -2,19 +2,19 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 
 #include "absl/status/statusor.h"
 #include "engine/options/train_options.h"
 #include "engine/torch/model.h"
-#include "engine/torch/text_maker.h"
-#include "engine/train/run_context.h"
 #include "engine/train/train_result.h"
-#include "engine/weights/state_source.h"
-#include "engine/weights/weight_source.h"
-#include "swap/device/device.h"
 
 namespace spillway {
+
+class Device;
+class TextMaker;      // engine/torch/text_maker.h
+class WeightSource;   // engine/weights/weight_source.h
+struct ComputeGuess;  // engine/train/run_context.h
+struct StateSource;   // engine/weights/state_source.h
 
 struct TrainHooks {
   // Called when everything has been checked and planned, before the first step, with the options
@@ -29,8 +29,8 @@ struct TrainHooks {
   // For tests: a device whose memory weights and gradient sums shall be in while the processor
   // computes; outlives the call. Null: as options.device says.
   Device* device = nullptr;
-  // What computing takes at most as the samples are; none where that is not known.
-  std::optional<ComputeGuess> guess;
+  // What computing takes at most as the samples are; outlives the call. Null: that is not known.
+  const ComputeGuess* guess = nullptr;
 };
 
 // Trains `model` on `data` as `options` say, into options.output: metrics.jsonl,

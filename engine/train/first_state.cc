@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/progress.h"
 #include "engine/base/stop_signal.h"
+#include "engine/numeric/optimizer_state.h"
 #include "engine/ranks/replica_weights.h"
 #include "engine/ranks/shard_plan.h"
 #include "engine/weights/master_weights.h"

@@ -8,6 +8,7 @@
 #include "engine/machine/compute_precision.h"
 #include "engine/machine/core_limits.h"
 #include "engine/machine/memory_limits.h"
+#include "engine/numeric/optimizer_state.h"
 #include "engine/ranks/shard_plan.h"
 #include "engine/weights/frozen_in_place.h"
 #include "io/base/format_bytes.h"

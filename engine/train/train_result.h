@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/estimate/step_forecast.h"
 #include "engine/numeric/quality.h"
-#include "swap/plan/swap_plan.h"
+#include "swap/plan/plan_residency.h"
 
 namespace spillway {
 
@@ -43,7 +42,8 @@ struct TrainResult {
 
   // Predicted before the first step (none: nothing was), and the median of this process's
   // steps; the first, which runs no deferred update, does not count where there are others.
-  std::optional<StepForecast> forecast;
+  std::optional<double> predicted_seconds;
+  std::string binding;  // what binds the step by that: "disk", "compute", "update", ...
   // The same with nothing changed but the disk's rates, as observed in those steps.
   std::optional<double> predicted_at_observed_rates_seconds;
   double median_seconds = 0;

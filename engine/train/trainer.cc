@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/base/stop_signal.h"
+#include "engine/estimate/step_forecast.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/model/model_description.h"
 #include "engine/numeric/lr_schedule.h"
@@ -271,7 +272,10 @@ void Trainer::Conclude(TrainResult& result) {
   result.lookahead = plan().lookahead;
   result.kept_graphs = setup_->kept_graphs();
   result.host_arena_bytes = plan().host_arena_bytes;
-  result.forecast = setup_->forecast();
+  if (setup_->forecast()) {
+    result.predicted_seconds = setup_->forecast()->predicted_seconds;
+    result.binding = std::string(ResourceName(setup_->forecast()->binding));
+  }
   result.median_seconds = summary_.median_seconds();
   result.predicted_at_observed_rates_seconds = summary_.PredictAgain(plan(), setup_->clock());
   journal_->SetPredictedAtObservedRates(result.predicted_at_observed_rates_seconds);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/numeric/optimizer.h"
+#include "engine/numeric/optimizer_state.h"
 #include "engine/tuning/tune_choice.h"
 #include "io/base/check.h"
 

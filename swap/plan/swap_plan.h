@@ -10,16 +10,12 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "swap/plan/plan_residency.h"
 #include "swap/plan/state_layout.h"
 #include "swap/plan/step_schedule.h"
 
 namespace spillway {
 
-enum class Tier : uint8_t {
-  kDevice,  // memory of the device budget
-  kHost,    // the host arena
-  kNvme,    // the store
-};
 absl::string_view TierName(Tier tier);
 
 // What a device learns of a tile's gradient takes so much, and so many tiles may be under way on
@@ -112,14 +108,6 @@ struct StepTraffic {
   // Copied to and from a device with memory of its own.
   uint64_t to_device_bytes = 0;
   uint64_t to_host_bytes = 0;
-};
-
-// Bytes at rest by Tier.
-struct PlanResidency {
-  uint64_t weights[3] = {};
-  uint64_t optimizer[3] = {};
-  uint64_t gradients[3] = {};  // of units whose update is deferred
-  uint64_t activations[3] = {};
 };
 
 struct SwapPlan {

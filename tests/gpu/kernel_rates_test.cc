@@ -14,6 +14,7 @@
 #include "engine/cuda/device_arithmetic.h"
 #include "engine/cuda/kernels.h"
 #include "engine/cuda/round_body.h"
+#include "engine/numeric/optimizer_state.h"
 #include "tests/gpu/gpu.h"
 
 namespace spillway {

@@ -17,6 +17,7 @@
 #include "engine/cuda/cuda_optimizer_tiles.h"
 #include "engine/cuda/device_arithmetic.h"
 #include "engine/numeric/gradient_loops.h"
+#include "engine/numeric/optimizer_state.h"
 #include "engine/numeric/split_master.h"
 #include "tests/engine/cuda/hard_numbers.h"
 #include "tests/gpu/gpu.h"

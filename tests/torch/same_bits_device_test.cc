@@ -1,5 +1,6 @@
 // The promise "exact" on a device with memory of its own: where state lives, what is copied when,
 // and in which order streams come to it never changes a bit.
+#include "engine/numeric/optimizer_state.h"
 #include "tests/device/test_device.h"
 #include "tests/torch/same_bits.h"
 

@@ -10,6 +10,7 @@
 
 #include "engine/machine/memory_limits.h"
 #include "engine/torch/device_memory.h"
+#include "engine/weights/state_source.h"
 #include "io/base/format_bytes.h"
 #include "tests/scratch_directory.h"
 #include "tests/torch/small_model.h"

@@ -19,7 +19,10 @@
 #include "engine/layers/decoder.h"
 #include "engine/torch/train.h"
 #include "engine/weights/export_weights.h"
+#include "engine/weights/state_source.h"
+#include "engine/weights/weight_source.h"
 #include "nlohmann/json.hpp"
+#include "swap/device/device.h"
 
 namespace spillway {
 

@@ -32,9 +32,12 @@
 #include "engine/report/metrics.h"
 #include "engine/torch/adapted_model.h"
 #include "engine/torch/init_source.h"
+#include "engine/train/run_context.h"
 #include "engine/weights/model_files.h"
 #include "engine/weights/named_weights.h"
 #include "engine/weights/safetensors_model.h"
+#include "engine/weights/state_source.h"
+#include "engine/weights/weight_source.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
@@ -531,7 +534,8 @@ CommandOutcome Train(const RunConfig& config) {
     return in.adapter_config.is_null() ? ExportTrained(in, state) : ExportTrainedAdapter(in, state);
   };
   hooks.texts = in.texts.get();
-  hooks.guess = GuessCompute(in);
+  const std::optional<ComputeGuess> guess = GuessCompute(in);
+  hooks.guess = guess ? &*guess : nullptr;
   const auto result =
       Train(in.model, *in.data->train(), in.data->evaluation(),
             in.weights ? in.weights.get() : in.base_weights.get(), in.config.train, hooks);

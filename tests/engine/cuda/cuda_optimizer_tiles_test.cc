@@ -18,6 +18,7 @@
 #include "engine/cuda/update_body.h"
 #include "engine/numeric/gradient_loops.h"
 #include "engine/numeric/moment_code.h"
+#include "engine/numeric/optimizer_state.h"
 #include "engine/numeric/split_master.h"
 #include "tests/engine/cuda/emulated_kernels.h"
 #include "tests/engine/cuda/hard_numbers.h"

@@ -1,5 +1,6 @@
 #include "engine/estimate/device_probe.h"
 
+#include "engine/numeric/optimizer_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/device/slow_link_device.h"

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "engine/numeric/optimizer_state.h"
 #include "gtest/gtest.h"
 
 namespace spillway {

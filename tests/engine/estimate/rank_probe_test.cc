@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/numeric/optimizer.h"
+#include "engine/numeric/optimizer_state.h"
 #include "engine/ranks/collective_traffic.h"
 #include "gtest/gtest.h"
 #include "tests/device/test_device.h"

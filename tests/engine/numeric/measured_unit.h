@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/numeric/optimizer.h"
+#include "engine/numeric/optimizer_state.h"
 #include "engine/numeric/split_master.h"
 #include "gtest/gtest.h"
 

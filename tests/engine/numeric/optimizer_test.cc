@@ -13,6 +13,7 @@
 
 #include "engine/numeric/coded_moments.h"
 #include "engine/numeric/moment_code.h"
+#include "engine/numeric/optimizer_state.h"
 #include "engine/numeric/split_master.h"
 #include "tests/engine/numeric/simd_targets.h"
 

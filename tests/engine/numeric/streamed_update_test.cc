@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/cuda/cuda_optimizer_tiles.h"
+#include "engine/numeric/optimizer_state.h"
 #include "engine/weights/master_weights.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/numeric/optimizer.h"
+#include "engine/numeric/optimizer_state.h"
 #include "engine/ranks/shard_plan.h"
 #include "gtest/gtest.h"
 #include "tests/engine/ranks/thread_ranks.h"

@@ -9,6 +9,7 @@
 
 #include "engine/numeric/gradient_loops.h"
 #include "engine/numeric/optimizer.h"
+#include "engine/numeric/optimizer_state.h"
 #include "engine/ranks/sharded_step.h"
 #include "gtest/gtest.h"
 #include "swap/plan/planner.h"

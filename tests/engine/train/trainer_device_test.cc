@@ -195,7 +195,7 @@ class WhoUpdates : public TrainerOnDevice {
       EXPECT_EQ((*trainer)->Start(&weights), absl::OkStatus());
       const auto run = (*trainer)->Run();
       EXPECT_TRUE(run.ok()) << run.status();
-      EXPECT_TRUE(run->forecast.has_value());
+      EXPECT_TRUE(run->predicted_seconds.has_value());
     }
     const auto run = InspectRun(options.output);
     EXPECT_TRUE(run.ok()) << run.status();
@@ -228,8 +228,7 @@ TEST_F(WhoUpdates, ADeviceThatBindsIsBusyWithWhatBinds) {
   options.update_device = UpdateDevice::kGpu;
   TrainResult result;
   ASSERT_TRUE(Train(options, &result).ok());
-  ASSERT_TRUE(result.forecast.has_value());
-  EXPECT_EQ(result.forecast->binding, Resource::kUpdate);
+  EXPECT_EQ(result.binding, "update");
   double updated = 0, binding = 0;
   for (const nlohmann::json& row : Rows(options)) {
     updated += row["busy_seconds"]["update"].get<double>();

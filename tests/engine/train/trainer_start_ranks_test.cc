@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "engine/numeric/optimizer_state.h"
 #include "engine/ranks/shard_plan.h"
 #include "engine/weights/master_weights.h"
 #include "engine/weights/safetensors_model.h"

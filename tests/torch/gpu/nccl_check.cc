@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "engine/numeric/optimizer.h"
+#include "engine/numeric/optimizer_state.h"
 #include "engine/ranks/gradient_sums.h"
 #include "engine/torch/cuda_support.h"
 #include "gtest/gtest.h"
