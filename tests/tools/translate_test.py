@@ -229,8 +229,9 @@ class TranslateTest(CliTest):
 
     def test_an_estimate_has_the_texts_that_evaluations_make(self):
         self.write("model-in/generation_config.json", {"num_beams": 20})
+        few = self.write("few.jsonl", jsonl(self.pairs[:8]))
         for length in (8, 12):
-            made = {"predict_with_generate": True, "eval_data": self.data, "steps": 1,
+            made = {"predict_with_generate": True, "eval_data": few, "steps": 1,
                     "no_export": True, "pad_to_max_length": True, "generation_max_length": length}
             said = run("estimate", *self.flags(**self.given, **made)[1:], "--json")
             self.assert_run(said, 0)
