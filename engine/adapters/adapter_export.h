@@ -27,7 +27,7 @@ absl::StatusOr<std::optional<nlohmann::json>> SavedAdapterConfig(
 // missing: all adapters, modules to save with their buffers and what is tied to them, and biases,
 // in `dtype`; what of them was frozen too. `names`: the model's, as transformers has them.
 absl::Status ExportAdapter(const StateSource& state, const nlohmann::json& config, DType dtype,
-                           const std::string& to, const TensorNames& names = {},
+                           const std::string& to, const TensorNames& names,
                            FileSystem& files = FileSystem::Real());
 
 // As ExportModel, of a model without adapters: each adapted matrix is W + scale * B A, made in fp32

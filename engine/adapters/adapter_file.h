@@ -47,7 +47,7 @@ class AdapterFile final : public WeightSource {
   // are what transformers calls them; of a module to save buffers may be there, and a matrix of
   // logits that the model ties, which AdaptedWeights compares.
   absl::Status Match(const ModelDescription& model, const AdapterLayout& layout,
-                     const TensorNames& names = {});
+                     const TensorNames& names);
 
   bool Has(const std::string& parameter) const { return names_.count(parameter) > 0; }
   std::set<std::string> parameters() const;  // all that it has

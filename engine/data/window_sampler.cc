@@ -35,7 +35,7 @@ int64_t StepsForEpochs(double epochs, int64_t size, int64_t global_batch) {
   SPILLWAY_CHECK(size > 0 && global_batch > 0 && epochs >= 0);
   const double steps =
       std::ceil(epochs * static_cast<double>(size) / static_cast<double>(global_batch));
-  return std::max<int64_t>(1, static_cast<int64_t>(steps));
+  return std::max<int64_t>(1, static_cast<int64_t>(std::min(steps, 0x1p62)));
 }
 
 }  // namespace spillway

@@ -59,7 +59,7 @@ SPILLWAY_FUZZ(adapter_file, 400) {
   }
   const auto layout = LayOutAdapters(AdaptedModel(), (*adapter)->config());
   if (!layout.ok()) return Refuse(layout.status(), {absl::StatusCode::kInvalidArgument});
-  const absl::Status matches = (*adapter)->Match(AdaptedModel(), *layout);
+  const absl::Status matches = (*adapter)->Match(AdaptedModel(), *layout, {});
   if (!matches.ok()) return Refuse(matches, {absl::StatusCode::kInvalidArgument});
   SPILLWAY_CHECK((*adapter)->Fingerprint().ok());
   for (const UnitDescription& unit : WithAdapters(*layout, AdaptedModel()).units) {

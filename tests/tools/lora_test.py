@@ -143,6 +143,17 @@ class LoraTest(CliTest):
                                         dtype="fp32"), 0)
         self.assertEqual(self.weights(), weights)
 
+    def test_targets_that_no_config_names_are_the_familys(self):
+        self.assert_run(self.adapt(steps=2, lr=3e-2, lora_targets=None), 0, "beside 4 matrices")
+        said = self.continuation("--model", self.output)
+        path = os.path.join(self.adapter(), "adapter_config.json")
+        config = read_json(path)
+        self.assertEqual(sorted(config["target_modules"]), ["q_proj", "v_proj"])
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(config | {"target_modules": None}, f)
+        self.assertEqual(said, self.continuation("--model", self.base, "--adapter",
+                                                 self.adapter()))
+
     def test_what_is_frozen_of_an_adapter_is_exported_too(self):
         self.assert_run(self.adapt(steps=2, lora_targets="q_proj", modules_to_save="lm_head",
                                    freeze="lm_head"), 0)

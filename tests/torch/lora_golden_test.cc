@@ -56,7 +56,7 @@ class LoraGolden : public testing::TestWithParam<std::string> {
   Model Adapted(bool training) {
     const auto adapted = AdaptModel(base_model_, adapter_->config(), training);
     TORCH_CHECK(adapted.ok(), adapted.status().ToString());
-    const auto matched = adapter_->Match(config_.shape.model, adapted->layout);
+    const auto matched = adapter_->Match(config_.shape.model, adapted->layout, {});
     TORCH_CHECK(matched.ok(), matched.ToString());
     return adapted->model;
   }
@@ -155,7 +155,7 @@ TEST_P(TrainedGolden, TwentyFiveStepsFromItAreAsInPeft) {
   std::filesystem::create_directories(source);
   TrainHooks hooks;
   hooks.at_end = [&](const StateSource& state) {
-    RETURN_IF_ERROR(ExportAdapter(state, saved, DType::kFloat32, dir_ / "adapter"));
+    RETURN_IF_ERROR(ExportAdapter(state, saved, DType::kFloat32, dir_ / "adapter", {}));
     return ExportMerged(state, saved, source, dir_ / "merged").status();
   };
   const std::vector<double> expected = golden_["losses"];

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "engine/adapters/adapter_choice.h"
 #include "engine/adapters/adapter_export.h"
 #include "engine/data/load_tokenizer.h"
 #include "engine/data/paired_samples.h"
@@ -76,8 +77,9 @@ absl::Status AdaptAsTrained(TextModel& opened) {
 // With that of --adapter.
 absl::Status AdaptWith(const std::string& directory, TextModel& opened) {
   ASSIGN_OR_RETURN(opened.adapter, AdapterFile::Open(directory));
-  ASSIGN_OR_RETURN(AdaptedModel adapted,
-                   AdaptModel(opened.model, opened.adapter->config(), /*training=*/false));
+  ASSIGN_OR_RETURN(const LoraConfig lora,
+                   ResolveLora({.directory = directory}, opened.config.shape));
+  ASSIGN_OR_RETURN(AdaptedModel adapted, AdaptModel(opened.model, lora, /*training=*/false));
   RETURN_IF_ERROR(opened.adapter->Match(opened.config.shape.model, adapted.layout,
                                         TensorNamesOf(opened.config)));
   opened.model = std::move(adapted.model);

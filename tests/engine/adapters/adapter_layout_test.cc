@@ -271,7 +271,7 @@ TEST(AdapterFile, TheCopyOfASavedModuleIsTheParameter) {
            {"head.original_module.bias", "head.bias", "head.modules_to_save.bias"}}) {
     write(heads);
     const auto adapter = *AdapterFile::Open(scratch / "");
-    const absl::Status status = adapter->Match(model, layout);
+    const absl::Status status = adapter->Match(model, layout, {});
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_THAT(adapter->parameters(), testing::Contains("m.head.bias"));
     float bias = 0;
@@ -279,7 +279,7 @@ TEST(AdapterFile, TheCopyOfASavedModuleIsTheParameter) {
     EXPECT_EQ(bias, heads[0] == "head.modules_to_save.bias" ? 3 : 5);
   }
   write({"head.bias", "other.bias"});
-  EXPECT_THAT((*AdapterFile::Open(scratch / ""))->Match(model, layout).message(),
+  EXPECT_THAT((*AdapterFile::Open(scratch / ""))->Match(model, layout, {}).message(),
               HasSubstr("other.bias"));
 }
 

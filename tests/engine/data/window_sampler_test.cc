@@ -46,6 +46,7 @@ TEST(WindowSampler, StepsCoverTheEpochs) {
   EXPECT_EQ(StepsForEpochs(1, 11, 5), 3);
   EXPECT_EQ(StepsForEpochs(2.5, 10, 5), 5);
   EXPECT_EQ(StepsForEpochs(0.001, 10, 5), 1);
+  EXPECT_EQ(StepsForEpochs(1e300, 10, 5), int64_t{1} << 62);
 }
 
 }  // namespace
