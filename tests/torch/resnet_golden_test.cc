@@ -197,7 +197,10 @@ TEST_P(ResNetGolden, AdaptersBesideConvolutionsLoseWhatPeftsDo) {
   }
 }
 
-TEST_P(ResNetGolden, ThePlaceOfTheStateAndAStopInBetweenChangeNoBit) {
+// Of either kind of block one.
+class ResNetPlacement : public ResNetGolden {};
+
+TEST_P(ResNetPlacement, AndAStopInBetweenChangeNoBit) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     const std::string name(DTypeName(dtype));
     TrainOptions in_memory = Options("memory" + name);
@@ -229,6 +232,9 @@ std::vector<std::string> GoldenResNetNames() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, ResNetGolden, testing::ValuesIn(GoldenResNetNames()),
+                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Variants, ResNetPlacement,
+                         testing::Values("basic_gray", "bottleneck_downsampled"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
