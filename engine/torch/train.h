@@ -10,7 +10,7 @@
 
 namespace spillway {
 
-class Device;
+class Device;         // swap/device/device.h
 class TextMaker;      // engine/torch/text_maker.h
 class WeightSource;   // engine/weights/weight_source.h
 struct ComputeGuess;  // engine/train/run_context.h
