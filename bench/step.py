@@ -4,6 +4,7 @@
   bench/step.py nvme-124m                       five rounds, ratios at the end
   bench/step.py memory-124m xl --pairs 7 --json figures.json
   bench/step.py prediction --seed 7             five shapes: predicted, and measured
+  bench/step.py before --before OLD/spillway    is this program as fast as that one?
   bench/step.py all --tiny --pairs 1            does the script work here? (figures of no use)
 
 Comparisons:
@@ -136,6 +137,7 @@ def parse(argv):
     parser.add_argument("--steps", type=int, default=7, help="steps a run, at least 4 (7)")
     parser.add_argument("--seed", type=int, default=1, help="of prediction's shapes and budgets (1)")
     parser.add_argument("--python", default=sys.executable, help="of the peers")
+    parser.add_argument("--before", metavar="PROGRAM", help="another spillway, for `before`")
     parser.add_argument("--without", default="", help="peers to leave out: pytorch,deepspeed")
     parser.add_argument("--timeout", type=float, default=1800, help="seconds a run may take (1800)")
     parser.add_argument("--tiny", action="store_true", help="a shape of seconds, to try the script with")
@@ -146,6 +148,8 @@ def parse(argv):
     unknown = set(filter(None, args.without.split(","))) - {"pytorch", "deepspeed"}
     if unknown:
         parser.error(f"--without {','.join(sorted(unknown))}: there are pytorch and deepspeed")
+    if "before" in args.names and not args.before:
+        parser.error("before: --before names the program to compare with")
     if args.json:
         try:
             open(args.json, "a", encoding="utf-8").close()  # now, and not after an hour
@@ -176,7 +180,7 @@ def judge_predictions(_, args, work):
 
 def main():
     args = parse(sys.argv[1:])
-    names = list(ABOUT) if "all" in args.names else args.names
+    names = [name for name in ABOUT if name != "before" or args.before] if "all" in args.names else args.names
     found = {"machine": {"kernel": platform.release(), "cpus": len(os.sched_getaffinity(0))},
              "spillway": spillway.version(args.program), "steps": args.steps, "tiny": args.tiny,
              "comparisons": {}}

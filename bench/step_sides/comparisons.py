@@ -20,6 +20,7 @@ ABOUT = {
     "accumulation": "GPT-2 124M, 1 x 256, all on NVMe: bytes moved with --accumulate 8 and 1",
     "adam": "the update of 100M parameters alone: PyTorch's fused AdamW, and a copy",
     "waiting": "GPT-2 124M, 4 x 256, all on NVMe: compute threads that spin a moment, sleep, spin",
+    "before": "GPT-2 124M, 4 x 256, all on NVMe, and `bench io`: the program that --before names",
 }
 
 IN_MEMORY = ["--offload", "none"]
@@ -27,6 +28,8 @@ IN_MEMORY = ["--offload", "none"]
 NOISE = 1.05
 # Traffic that "no more" allows for: a file's first blocks.
 SAME_BYTES = 1.005
+# What a program may take of what the one before it took.
+AS_BEFORE = 1.02
 
 
 @dataclass
@@ -270,10 +273,23 @@ def adam(args, work):
                Limit(least=0.9))])
 
 
+def before(args, work):
+    shape, flags = gpt2_124m(args), nvme(work, "512MiB", "512MiB")
+    sides = [Spillway(work, "now", shape, flags),
+             Spillway(work, "before", shape, flags, program=args.before)]
+    ratios = [Ratio("now / before, seconds", "now", "before", limit=Limit(most=AS_BEFORE)),
+              Ratio("now / before, bytes moved", "now", "before", "moved_bytes")]
+    for op in ("read", "write"):
+        sides += [Disk(work, f"{op}, now", op), Disk(work, f"{op}, before", op, args.before)]
+        ratios.append(Ratio(f"bench io --op {op}, before / now", f"{op}, before", f"{op}, now", "bytes_per_second",
+                            limit=Limit(most=AS_BEFORE)))
+    return Comparison("before", sides, ratios)
+
+
 MAKERS = {"memory-124m": memory_124m, "families": other_families, "nvme-124m": nvme_124m, "compute-124m": compute_124m, "xl": xl,
           "xl-small": xl_small, "lora-xl": lora_xl,
           "budgets-355m": budgets_355m,
-          "layers": layers, "accumulation": accumulation, "adam": adam, "waiting": waiting}
+          "layers": layers, "accumulation": accumulation, "adam": adam, "waiting": waiting, "before": before}
 
 
 def make(name, args, work):

@@ -60,8 +60,9 @@ class Spillway:
     ours = True
 
     def __init__(self, work, name, shape, flags, clip=0.0, accumulate=1, environment=None, nice=None,
-                 times_steps=1, weights=False):
+                 times_steps=1, weights=False, program=None):
         self.work, self.name, self.shape, self.flags = work, name, shape, flags
+        self.program = program or work.program
         self.clip, self.accumulate, self.environment = clip, accumulate, environment
         self.nice, self.weights = nice, weights
         self.steps = work.steps * (1 if work.tiny else times_steps)
@@ -77,7 +78,7 @@ class Spillway:
         return model
 
     def command(self):
-        return [self.work.program, "train", "--model", self.prepare_model(), *data_flags(self.work, self.shape),
+        return [self.program, "train", "--model", self.prepare_model(), *data_flags(self.work, self.shape),
                 "--output", self.work.path("run"), "--dtype", "bf16",
                 "--micro-batch", str(self.shape.micro_batch), "--accumulate", str(self.accumulate),
                 "--steps", str(self.steps), "--clip", str(self.clip), "--no-commit", "--no-export",
@@ -143,21 +144,21 @@ class Spillway:
 
 
 class Disk:
-    """What the disk does meanwhile, half of it each way."""
+    """What `bench io` finds the disk to do; mixed: half of it each way."""
     NAME = "disk"
     ours = True
 
-    def __init__(self, work):
-        self.work, self.name = work, self.NAME
+    def __init__(self, work, name=NAME, op="mixed", program=None):
+        self.work, self.name, self.op, self.program = work, name, op, program or work.program
 
     def run(self):
         folder = self.work.path("disk")
         os.makedirs(folder, exist_ok=True)
         size, seconds = ("256MiB", "0.2") if self.work.tiny else ("1GiB", "2")
         found = subprocess.run(
-            [self.work.program, "bench", "io", "--path", folder, "--op", "mixed", "--size", size,
+            [self.program, "bench", "io", "--path", folder, "--op", self.op, "--size", size,
              "--seconds", seconds, "--json"], capture_output=True, text=True, check=False)
         if found.returncode != 0:
             raise DidNotRun(found.stderr.strip().splitlines()[-1])
         rate = json.loads(found.stdout)["bytes_per_second"]
-        return {"bytes_per_second": rate, "text": f"{rate / 1e9:.2f} GB/s, read and written"}
+        return {"bytes_per_second": rate, "text": f"{rate / 1e9:.2f} GB/s, {self.op}"}
