@@ -16,7 +16,6 @@
 #include "io/base/log.h"
 #include "io/base/mutex.h"
 #include "io/base/status.h"
-#include "io/base/unique_fd.h"
 #include "io/own_files.h"
 
 namespace spillway {
@@ -133,21 +132,26 @@ absl::StatusOr<std::unique_ptr<File>> File::Open(absl::string_view path,
 
 absl::StatusOr<std::unique_ptr<File>> File::CreateNameless(absl::string_view directory,
                                                            bool direct) {
+  ASSIGN_OR_RETURN(UniqueFd fd, CreateNamelessFile(directory, "a file"));
   // What messages call it; the directory too, so that its free space can be asked for.
-  std::string name = absl::StrCat(directory, "/.");
+  return MakeFile(std::move(fd), absl::StrCat(directory, "/."), direct);
+}
+
+absl::StatusOr<UniqueFd> CreateNamelessFile(absl::string_view directory, absl::string_view what) {
+  const std::string name = absl::StrCat(directory, "/.");
   UniqueFd fd(RetryOnSignal(
       [&] { return ::open(name.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600); }));
   if (!fd.valid() && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
     // Of a random name and not of the process's number, which a container on the same
     // filesystem has too.
-    std::string passing = absl::StrCat(directory, "/.spillway-probe-XXXXXX");
+    std::string passing = absl::StrCat(directory, "/.spillway-XXXXXX");
     fd = UniqueFd(::mkostemp(passing.data(), O_CLOEXEC));
     if (fd.valid() && ::unlink(passing.c_str()) != 0) {
       return ErrnoStatus(errno, absl::StrCat("unlink ", passing));
     }
   }
-  if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("create a file in ", directory));
-  return MakeFile(std::move(fd), std::move(name), direct);
+  if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("create ", what, " in ", directory));
+  return fd;
 }
 
 absl::Status RealFile::Preallocate(uint64_t size_bytes) {

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "io/base/unique_fd.h"
 
 namespace spillway {
 
@@ -75,6 +76,10 @@ class File {
   const bool direct_;
   const uint32_t alignment_bytes_;
 };
+
+// The descriptor of such a file, for what is written and read at any offset. `what` it is in an
+// error: "a file".
+absl::StatusOr<UniqueFd> CreateNamelessFile(absl::string_view directory, absl::string_view what);
 
 // Whether a symbolic link in the last component is followed: yes for what a
 // user names, no for what lies inside a run's own directory.

@@ -24,23 +24,16 @@
 namespace spillway {
 namespace {
 
+namespace fs = std::filesystem;
+
 class RealNewFile final : public NewFile {
  public:
   RealNewFile(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
 
   absl::Status Append(absl::string_view content) override {
-    size_t done_bytes = 0;
-    while (done_bytes < content.size()) {
-      const ssize_t written = RetryOnSignal([&] {
-        return ::write(fd_.get(), content.data() + done_bytes, content.size() - done_bytes);
-      });
-      if (written <= 0) {
-        return ErrnoStatus(written < 0 ? errno : EIO,
-                           absl::StrCat("write ", content.size(), " bytes to ", path_));
-      }
-      done_bytes += static_cast<size_t>(written);
-    }
-    return absl::OkStatus();
+    const int error = WriteAll(fd_.get(), content.data(), content.size());
+    if (error == 0) return absl::OkStatus();
+    return ErrnoStatus(error, absl::StrCat("write ", content.size(), " bytes to ", path_));
   }
 
   absl::Status Sync() override {
@@ -152,7 +145,6 @@ class RealFileSystem final : public FileSystem {
   }
 
   std::string Resolve(absl::string_view path) override {
-    namespace fs = std::filesystem;
     std::error_code error;
     const fs::path real = fs::weakly_canonical(fs::absolute(std::string(path), error), error);
     return error ? std::string(path) : real.string();
@@ -227,14 +219,65 @@ absl::StatusOr<std::unique_ptr<File>> OpenInPlace(FileSystem& files, absl::strin
   return files.Open(path, {.write = true, .create = true, .direct = false});
 }
 
+bool Exists(absl::string_view path, FileSystem& files) {
+  return files.Look(path, SymbolicLink::kFollow).ok();
+}
+
+bool IsDirectory(absl::string_view path, FileSystem& files) {
+  const auto found = files.Look(path, SymbolicLink::kFollow);
+  return found.ok() && found->kind == FileInfo::Kind::kDirectory;
+}
+
+bool SameFile(absl::string_view a, absl::string_view b, FileSystem& files) {
+  const auto one = files.Look(a, SymbolicLink::kFollow);
+  const auto other = files.Look(b, SymbolicLink::kFollow);
+  return one.ok() && other.ok() && one->identity == other->identity &&
+         one->kind != FileInfo::Kind::kOther;
+}
+
 std::string ParentPath(absl::string_view path) {
   const size_t slash = path.rfind('/');
   if (slash == absl::string_view::npos) return ".";
-  return std::string(path.substr(0, std::max<size_t>(slash, 1)));
+  const size_t end = path.find_last_not_of('/', slash);  // the slash may be doubled
+  return end == absl::string_view::npos ? "/" : std::string(path.substr(0, end + 1));
 }
 
 std::string FileName(absl::string_view path) {
   return std::string(path.substr(path.rfind('/') + 1));
+}
+
+std::string NormalPath(absl::string_view path) {
+  const fs::path normal = fs::path(std::string(path)).lexically_normal();
+  return (normal.has_filename() ? normal : normal.parent_path()).string();
+}
+
+std::string RelativePath(absl::string_view path, absl::string_view directory) {
+  return fs::path(std::string(path)).lexically_relative(std::string(directory)).string();
+}
+
+absl::StatusOr<std::string> AbsolutePath(absl::string_view path) {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(std::string(path), error);
+  if (error) return ErrnoStatus(error.value(), absl::StrCat("find directory ", path));
+  return absolute.string();
+}
+
+absl::StatusOr<std::string> CanonicalPath(absl::string_view path, absl::string_view what) {
+  std::error_code error;
+  const fs::path canonical = fs::canonical(std::string(path), error);
+  if (error) return ErrnoStatus(error.value(), what);
+  return canonical.string();
+}
+
+std::string TemporaryDirectory() {
+  std::error_code error;
+  return fs::temp_directory_path(error).string();
+}
+
+int CreateSharedDirectories(absl::string_view path) {
+  std::error_code error;
+  fs::create_directories(std::string(path), error);
+  return error.value();
 }
 
 absl::StatusOr<std::string> ResolveForWriting(FileSystem& files, absl::string_view path) {

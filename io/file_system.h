@@ -1,7 +1,8 @@
 // The one way from swap/ and engine/run/ to files: everything that a store or a run does to a
 // disk goes through here, so that a test can put a disk of its own beneath it (tests/sim). What
 // must not be swapped under a run's hands, its own directories and their locks, stays open
-// meanwhile (io/own_directory.h).
+// meanwhile (io/own_directory.h). std::filesystem, and the calls that rename and remove, stand in
+// io/ alone.
 //
 // The primitives of an atomic write are apart on purpose: WriteFileAtomically is
 // put together from them, and a simulated disk sees which of them were left out.
@@ -120,9 +121,30 @@ absl::StatusOr<std::unique_ptr<File>> OpenInPlace(FileSystem& files, absl::strin
 // OK also where there is none.
 absl::Status RemoveIfThere(FileSystem& files, absl::string_view path);
 
+// Whether anything is there, or a directory, links followed. False where that cannot be told.
+bool Exists(absl::string_view path, FileSystem& files = FileSystem::Real());
+bool IsDirectory(absl::string_view path, FileSystem& files = FileSystem::Real());
+// Whether both name the same file or directory, links followed.
+bool SameFile(absl::string_view a, absl::string_view b, FileSystem& files = FileSystem::Real());
+
 // "/a" of "/a/b", "/" of "/a", "." of "a"; and "b" of "/a/b".
 std::string ParentPath(absl::string_view path);
 std::string FileName(absl::string_view path);
+
+// By its letters alone: without ".", "..", doubled slashes and a slash at the end.
+std::string NormalPath(absl::string_view path);
+// What leads from `directory` to `path`, by the letters of both.
+std::string RelativePath(absl::string_view path, absl::string_view directory);
+// From the working directory, as it is written.
+absl::StatusOr<std::string> AbsolutePath(absl::string_view path);
+// Absolute, without links and dots, of what is there on this machine. An error begins with `what`.
+absl::StatusOr<std::string> CanonicalPath(absl::string_view path, absl::string_view what);
+// What the environment names for temporary files (TMPDIR), or /tmp; "" where that is no directory.
+std::string TemporaryDirectory();
+
+// The directory and the parents that it lacks, as the umask allows: of this machine's user, who
+// may share it, and no run's own. 0, or what errno says.
+int CreateSharedDirectories(absl::string_view path);
 
 // Where a file that a user named is written: absolute, with links followed, so that his link stays
 // one. kInvalidArgument where there is something that is no regular file (a device, a pipe, a link

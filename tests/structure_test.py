@@ -4,7 +4,7 @@
     tests/structure_test.py --source DIR --build DIR [--compiler g++]
 
 Checks: every folder has a floor and includes only downwards, modules make no loop, every source
-has its header, a class holds one idea, and LibTorch stays where it belongs; every tests/**/*_test.cc is compiled into a test program; what
+has its header, a class holds one idea, LibTorch stays where it belongs, and io/ alone renames and removes; every tests/**/*_test.cc is compiled into a test program; what
 a source names of ours it includes; headers compile alone (with SPILLWAY_HEADERS_ALONE=1); the format is clang-format's, docs are wrapped evenly; nothing names a path of one
 machine. Python's standard library only. Exit code 0 when all hold.
 """
@@ -293,6 +293,20 @@ def check_tests_are_registered(sources, build):
                 yield f"{path} holds tests but is not named *_test.cc, so nothing builds it"
 
 
+# What stands in io/ alone: elsewhere files are reached through io/file_system.h.
+OWN_WAY_TO_FILES = re.compile(r"\bstd::filesystem\b|(?<![\w.>:])(?:std::|::)?(?:rename|renameat2?|unlink|unlinkat|rmdir"
+                              r"|mkdir|mkdirat|mkdtemp|mkstemp|mkostemp|usleep)(?=\()")
+
+
+def check_one_way_to_files(sources):
+    for path in sources.cpp:
+        if not path.startswith(("swap/", "engine/", "tools/", "examples/")):
+            continue
+        found = set(OWN_WAY_TO_FILES.findall(NO_CODE.sub(" ", sources.text(path))))
+        for name in sorted(found | {"<filesystem>"} & {f"<{name}>" for name in sources.includes[path]}):
+            yield f"{path} has {name}: files are reached through io/file_system.h"
+
+
 # What is no code: comments, texts, includes, and the names of tests.
 NO_CODE = re.compile(r"""//[^\n]*|R"(\w*)\((?:.|\n)*?\)\1"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'|^\s*\#\s*include[^\n]*|^TEST\(.*$""",
                      re.M)
@@ -423,6 +437,7 @@ def main():
         ("classes are one idea", check_classes(sources)),
         ("own names of a folder's sources", check_own_names(sources)),
         ("LibTorch stays outside", check_torch_stays_outside(sources)),
+        ("one way to files", check_one_way_to_files(sources)),
         ("tests are registered", check_tests_are_registered(sources, options.build)),
         ("what is named is included", check_names_are_included(sources)),
         ("headers are self-contained",

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
@@ -15,14 +14,13 @@
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/file_system.h"
 #include "nlohmann/json.hpp"
 #include "tools/commands.h"
 #include "tools/print_json.h"
 
 namespace spillway {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct CleanFlags {
   std::string swap;
@@ -53,10 +51,9 @@ std::vector<std::string> PathsOfRanks(const std::string& path) {
   std::vector<std::string> paths = {SwapPathOfRank(path, 0)};
   if (paths[0] == path) return paths;
   for (int rank = 1; rank < kMostRanks; ++rank) {
-    std::error_code error;
     const std::string other = SwapPathOfRank(path, rank);
-    if (!fs::exists(other, error)) continue;
-    if (!fs::exists(paths[0], error)) paths.clear();
+    if (!Exists(other)) continue;
+    if (!Exists(paths[0])) paths.clear();
     paths.push_back(other);
   }
   return paths;
@@ -72,11 +69,8 @@ absl::StatusOr<std::vector<Listed>> List(const std::vector<std::string>& parents
     all.insert(all.end(), paths.begin(), paths.end());
   }
   for (const std::string& parent : all) {
-    std::error_code error;
-    const std::string path = fs::canonical(parent, error).string();
-    if (error) {
-      return ErrnoStatus(error.value(), absl::StrCat("--swap ", parent));
-    }
+    ASSIGN_OR_RETURN(const std::string path,
+                     CanonicalPath(parent, absl::StrCat("--swap ", parent)));
     if (!seen.insert(path).second) continue;
     ASSIGN_OR_RETURN(std::vector<SwapRun> runs, FindSwapRuns(path));
     for (SwapRun& run : runs) listed.push_back({std::move(run)});

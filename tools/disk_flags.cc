@@ -1,8 +1,5 @@
 #include "tools/disk_flags.h"
 
-#include <filesystem>
-#include <system_error>
-
 #include "absl/strings/str_cat.h"
 #include "engine/base/flag_value.h"
 #include "engine/machine/probe_path.h"
@@ -10,6 +7,7 @@
 #include "engine/tuning/tuned_io.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
@@ -80,12 +78,11 @@ absl::StatusOr<std::vector<std::string>> MeasuredPathsFlag(const std::string& fl
   for (std::string& path : paths) {
     path = SwapPathOfRank(path, 0);
     const std::string named = absl::StrCat(flag, " ", path);
-    std::error_code error;
-    if (!std::filesystem::exists(path, error)) {
+    if (!Exists(path)) {
       return absl::InvalidArgumentError(
           absl::StrCat(named, " does not exist: create it, or give another path"));
     }
-    if (!std::filesystem::is_directory(path, error)) {
+    if (!IsDirectory(path)) {
       return absl::InvalidArgumentError(absl::StrCat(named, " is not a directory"));
     }
     const std::string kind = FindMount(path).filesystem;
@@ -96,8 +93,7 @@ absl::StatusOr<std::vector<std::string>> MeasuredPathsFlag(const std::string& fl
   }
   for (size_t i = 0; i < paths.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
-      std::error_code error;
-      if (std::filesystem::equivalent(paths[i], paths[j], error)) {
+      if (SameFile(paths[i], paths[j])) {
         return absl::InvalidArgumentError(absl::StrCat(flag, " ", paths[i], " is given twice"));
       }
     }

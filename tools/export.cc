@@ -1,5 +1,4 @@
 // spillway export: the last commit of a run as a Hugging Face directory.
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
@@ -20,8 +19,6 @@
 namespace spillway {
 namespace {
 
-namespace fs = std::filesystem;
-
 // A run that goes on writes over what the commit before its last one held.
 constexpr int kAttempts = 5;
 
@@ -32,9 +29,8 @@ struct ExportFlags {
 
 // Where the config and tokenizer of the run are.
 absl::StatusOr<std::string> FindModelFiles(const std::string& from) {
-  std::error_code error;
   for (const std::string& folder : {SourceDirectory(from), from + "/model"}) {
-    if (fs::exists(folder + "/config.json", error)) return folder;
+    if (Exists(folder + "/config.json")) return folder;
   }
   LogWarning(absl::StrCat(from, " keeps no config.json of its model: only weights are exported"));
   return std::string();
@@ -77,9 +73,8 @@ absl::Status RefuseModelOf(const CommittedRun& run, const ExportFlags& flags) {
       directories.insert(ParentPath(file.path));
     }
   }
-  std::error_code error;
   for (const std::string& directory : directories) {
-    if (!fs::equivalent(directory, flags.to, error)) continue;
+    if (!SameFile(directory, flags.to)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "--to ", flags.to, " is the model that the run in ", flags.from,
         " was started from, which it needs to go on and to be exported again: give another"));
@@ -112,9 +107,8 @@ absl::Status Export(const ExportFlags& flags) {
   if (!flags.max_shard_size.empty()) {
     ASSIGN_OR_RETURN(options.max_shard_bytes, SizeFlag("--max-shard-size", flags.max_shard_size));
   }
-  std::error_code error;
   for (const char* own : {"", "/source"}) {
-    if (fs::equivalent(flags.from + own, flags.to, error)) {
+    if (SameFile(flags.from + own, flags.to)) {
       return absl::InvalidArgumentError(
           absl::StrCat("--to ", flags.to, " is the run's own directory: give another"));
     }

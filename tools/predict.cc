@@ -1,15 +1,14 @@
 // spillway predict: its flags; tools/compute/predict.cc answers the file.
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/flag_value.h"
 #include "io/base/status.h"
+#include "io/file_system.h"
 #include "tools/commands.h"
 #include "tools/compute_library.h"
 #include "tools/text_flags.h"
@@ -29,8 +28,7 @@ struct PredictFlags {
 // It would be written over what it is made of.
 absl::Status RefuseOwnData(const PredictTask& task) {
   for (const std::string& file : task.files) {
-    std::error_code error;
-    if (file != task.out && !std::filesystem::equivalent(file, task.out, error)) continue;
+    if (file != task.out && !SameFile(file, task.out)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("--out ", task.out, " is --data ", file, ": give it another name"));
   }

@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -21,12 +19,10 @@
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
-#include "io/file.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
-
-namespace fs = std::filesystem;
 
 // The ranks that a hostfile starts, as its flags are checked before.
 Launch LaunchOf(const std::vector<HostSlots>& hosts, std::optional<int> ranks) {
@@ -65,11 +61,9 @@ absl::StatusOr<std::vector<std::string>> HostsCommand(const TrainFlags& flags) {
 
 // A --config that can be read once (a pipe) comes to every rank as a file of this process's memory.
 absl::Status KeepConfig(TrainFlags& flags, SpawnOptions& ranks) {
-  std::error_code error;
-  if (!flags.config || !fs::exists(*flags.config, error)) return absl::OkStatus();
-  if (fs::is_regular_file(*flags.config, error) || fs::is_directory(*flags.config, error)) {
-    return absl::OkStatus();
-  }
+  if (!flags.config) return absl::OkStatus();
+  const auto found = FileSystem::Real().Look(*flags.config, SymbolicLink::kFollow);
+  if (!found.ok() || found->kind != FileInfo::Kind::kOther) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(*flags.config));
   const int fd = memfd_create("config", 0);  // which ranks inherit
   if (fd < 0) return ErrnoStatus(errno, "keep --config for the ranks");

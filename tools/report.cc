@@ -2,7 +2,6 @@
 #include "engine/report/report.h"
 
 #include <chrono>
-#include <filesystem>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -25,8 +24,7 @@ struct ReportFlags {
 bool IsFree(const std::string& output) { return RunDirectory::Open(output).ok(); }
 
 absl::Status MakeReport(const ReportFlags& flags) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(flags.output, error)) {
+  if (!IsDirectory(flags.output)) {
     return absl::NotFoundError(
         absl::StrCat(flags.output, " is no directory: give the --output of a run"));
   }

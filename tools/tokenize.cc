@@ -1,6 +1,5 @@
 // spillway tokenize: text files made into one file of tokens.
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +16,7 @@
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/file_system.h"
 #include "nlohmann/json.hpp"
 #include "tools/commands.h"
 
@@ -30,9 +30,8 @@ struct TokenizeFlags {
 };
 
 absl::Status SaveTokenizer(const Tokenizer& tokenizer, const std::string& directory) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("create ", directory));
+  const int error = CreateSharedDirectories(directory);
+  if (error != 0) return ErrnoStatus(error, absl::StrCat("create ", directory));
   return tokenizer.Save(directory);
 }
 

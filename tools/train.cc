@@ -1,14 +1,13 @@
 // spillway train: its flags, and the ranks that it starts; tools/compute/train.cc trains.
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "engine/config/run_config.h"
 #include "engine/config/trainer_flags.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/file_system.h"
 #include "tools/commands.h"
 #include "tools/compute_library.h"
 #include "tools/device_flag.h"
@@ -17,20 +16,17 @@
 namespace spillway {
 namespace {
 
-namespace fs = std::filesystem;
-
 // What the run reads may lie where it writes, or where --overwrite removes what an earlier one
 // left.
 absl::Status RefuseOwnResults(const RunConfig& config) {
   const std::string& output = config.train.output;
-  std::error_code error;
-  if (fs::equivalent(config.model, output + "/model", error)) {
+  if (SameFile(config.model, output + "/model")) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--model ", config.model,
         " is where this run's --output puts its trained model: give another --output"));
   }
   for (const char* own : {"/adapter", "/model", "/source"}) {
-    if (!fs::equivalent(config.adapter.directory, output + own, error)) continue;
+    if (!SameFile(config.adapter.directory, output + own)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "--adapter ", config.adapter.directory,
         " is a folder of this run's --output, which the run writes anew: give another --output, or "

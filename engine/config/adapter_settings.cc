@@ -1,18 +1,15 @@
 #include "engine/config/adapter_settings.h"
 
-#include <filesystem>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "engine/config/trainer_flags.h"
 #include "engine/weights/model_files.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
-
-namespace fs = std::filesystem;
 
 class AdapterSettings : SettingPicker {
  public:
@@ -45,14 +42,13 @@ class AdapterSettings : SettingPicker {
  private:
   // --peft-config may name the folder of the file; --adapter may not name the run of the adapter.
   void FindFiles(AdapterChoice& adapter) {
-    std::error_code error;
-    if (fs::is_directory(adapter.config_file, error)) {
+    if (IsDirectory(adapter.config_file)) {
       adapter.config_file = absl::StrCat(adapter.config_file, "/", kAdapterConfigName);
     }
     const std::string inside = absl::StrCat(adapter.directory, "/adapter");
     if (adapter.directory.empty() ||
-        fs::exists(absl::StrCat(adapter.directory, "/", kAdapterConfigName), error) ||
-        !fs::exists(absl::StrCat(inside, "/", kAdapterConfigName), error)) {
+        Exists(absl::StrCat(adapter.directory, "/", kAdapterConfigName)) ||
+        !Exists(absl::StrCat(inside, "/", kAdapterConfigName))) {
       return;
     }
     Invalid(absl::StrCat("--adapter ", adapter.directory, " has no ", kAdapterConfigName,

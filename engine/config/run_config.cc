@@ -1,8 +1,6 @@
 #include "engine/config/run_config.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -18,22 +16,17 @@
 #include "engine/machine/swap_paths.h"
 #include "engine/numeric/quality.h"
 #include "io/base/status.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr int64_t kMost = int64_t{1} << 31;
 constexpr int64_t kMostPictureSide = 4096;
 
 // The directory that a path means, links resolved; it need not be there.
 std::string DirectoryOf(const std::string& path) {
-  std::error_code error;
-  const fs::path full = fs::absolute(path, error);
-  fs::path real = fs::weakly_canonical(full, error);
-  if (error) real = full.lexically_normal();
-  return real.has_filename() ? real.string() : real.parent_path().string();
+  return NormalPath(FileSystem::Real().Resolve(AbsolutePath(path).value_or(path)));
 }
 
 // The groups of settings in their order, and those of them that say what is trained and where.

@@ -1,7 +1,7 @@
 #include "engine/data/labelled_pictures.h"
 
 #include <algorithm>
-#include <filesystem>
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -10,11 +10,10 @@
 #include "absl/strings/str_join.h"
 #include "io/base/status.h"
 #include "io/checksum.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr int64_t kCifarSide = 32;
 constexpr int64_t kCifarPoints = kCifarSide * kCifarSide;
@@ -28,31 +27,11 @@ constexpr absl::string_view kTaken =
     "CIFAR's binary batches (.bin), a directory of them, or a folder with a folder of .jpg, .jpeg "
     "and .png files for each class";
 
-std::string LastPart(const fs::path& path) { return path.filename().string(); }
-
-// Names in it, sorted.
+// Names in it, sorted, but for hidden ones.
 absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& directory) {
-  std::error_code error;
-  std::vector<std::string> names;
-  fs::directory_iterator entry(directory, error);
-  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    if (const std::string name = LastPart(entry->path()); name.front() != '.') {
-      names.push_back(name);
-    }
-  }
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("list ", directory));
-  std::sort(names.begin(), names.end());
+  ASSIGN_OR_RETURN(std::vector<std::string> names, FileSystem::Real().List(directory));
+  std::erase_if(names, [](const std::string& name) { return name.front() == '.'; });
   return names;
-}
-
-bool IsDirectory(const std::string& path) {
-  std::error_code error;
-  return fs::is_directory(path, error);
-}
-
-bool IsThere(const std::string& path) {
-  std::error_code error;
-  return fs::exists(path, error);
 }
 
 // Of a directory the files that are meant; none where it has no such file.
@@ -90,13 +69,12 @@ absl::StatusOr<int64_t> LabelBytesOf(const std::string& path, uint64_t size_byte
 }
 
 absl::StatusOr<std::pair<std::unique_ptr<File>, int64_t>> OpenCifar(const std::string& path) {
-  std::error_code error;
-  if (!absl::EndsWith(path, ".bin") && fs::exists(path, error)) {
+  if (!absl::EndsWith(path, ".bin") && Exists(path)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": pictures with labels are ", kTaken));
   }
-  const fs::path real = fs::canonical(path, error);  // File follows no link
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("open ", path));
-  ASSIGN_OR_RETURN(auto file, File::Open(real.string(), {.direct = false}));
+  // File follows no link.
+  ASSIGN_OR_RETURN(const std::string real, CanonicalPath(path, absl::StrCat("open ", path)));
+  ASSIGN_OR_RETURN(auto file, File::Open(real, {.direct = false}));
   ASSIGN_OR_RETURN(const uint64_t size_bytes, file->SizeBytes());
   ASSIGN_OR_RETURN(const int64_t label_bytes, LabelBytesOf(path, size_bytes));
   return std::pair(std::move(file), label_bytes);
@@ -143,15 +121,11 @@ struct LabelledPictures::Opening {
   Digest digest;
 
   absl::Status Add(const std::string& path) {
-    if (!IsThere(path)) {
-      return absl::NotFoundError(absl::StrCat("there is no ", path));
-    }
+    if (!Exists(path)) return absl::NotFoundError(absl::StrCat("there is no ", path));
     if (!IsDirectory(path)) {
       if (absl::EndsWith(path, ".bin")) return AddBatch(path);
       if (!options.any_pictures || !IsPictureName(path)) return NoPictures(path);
-      const fs::path whole(path);
-      return AddFiles(whole.has_parent_path() ? whole.parent_path().string() : ".",
-                      {LastPart(whole)}, -1);
+      return AddFiles(ParentPath(path), {FileName(path)}, -1);
     }
     ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(path));
     const std::vector<std::string> cifar = CifarFilesIn(path, names, options.evaluated);
@@ -206,9 +180,11 @@ struct LabelledPictures::Opening {
       const std::string path = absl::StrCat(folder, "/", name);
       if (!IsPictureName(name) || IsDirectory(path)) continue;
       RETURN_IF_ERROR(ReadPictureSize(path).status());
-      std::error_code error;
-      const uint64_t bytes = fs::file_size(path, error);
-      if (error) return ErrnoStatus(error.value(), absl::StrCat("look at ", path));
+      ASSIGN_OR_RETURN(const FileInfo found, FileSystem::Real().Look(path, SymbolicLink::kFollow));
+      if (found.kind != FileInfo::Kind::kFile) {  // a pipe is read but once
+        return ErrnoStatus(EOPNOTSUPP, absl::StrCat("look at ", path));
+      }
+      const uint64_t bytes = found.size_bytes;
       digest.Update(name.data(), name.size());
       digest.Update(&bytes, sizeof(bytes));
       digest.Update(&label, sizeof(label));

@@ -1,7 +1,5 @@
 #include "engine/data/load_tokenizer.h"
 
-#include <sys/stat.h>
-
 #include "absl/strings/str_cat.h"
 #include "engine/data/char_tokenizer.h"
 #include "engine/data/data_encoder.h"
@@ -10,6 +8,7 @@
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
@@ -17,11 +16,6 @@ namespace {
 // Measured: the file's text, its tokens and merges as they are read, and the tables that are made
 // of them (docs/DATA.md).
 constexpr uint64_t kTokenizerBytesPerByte = 10;
-
-bool Exists(const std::string& path) {
-  struct stat info;
-  return ::stat(path.c_str(), &info) == 0;
-}
 
 }  // namespace
 
@@ -48,12 +42,12 @@ std::string TokenizerDirectory(absl::string_view choice, absl::string_view model
 
 absl::Status CheckTokenizerMemory(const std::string& directory, uint64_t memory_bytes) {
   const std::string path = absl::StrCat(directory, "/tokenizer.json");
-  struct stat info;
+  const auto found = FileSystem::Real().Look(path, SymbolicLink::kFollow);
   if (directory.empty() || Exists(absl::StrCat(directory, "/", kCharsFile)) ||
-      Exists(absl::StrCat(directory, "/", kBytesFile)) || ::stat(path.c_str(), &info) != 0) {
+      Exists(absl::StrCat(directory, "/", kBytesFile)) || !found.ok()) {
     return absl::OkStatus();
   }
-  const auto file_bytes = static_cast<uint64_t>(info.st_size);
+  const uint64_t file_bytes = found->size_bytes;
   const uint64_t needed = file_bytes * kTokenizerBytesPerByte;
   if (needed <= memory_bytes) return absl::OkStatus();
   return DoesNotFitError(absl::StrCat(

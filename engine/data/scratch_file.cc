@@ -1,7 +1,5 @@
 #include "engine/data/scratch_file.h"
 
-#include <fcntl.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,17 +9,12 @@
 #include "io/base/check.h"
 #include "io/base/status.h"
 #include "io/checksum.h"
+#include "io/file.h"
 
 namespace spillway {
 
 absl::StatusOr<UniqueFd> CreateScratchFile(absl::string_view directory) {
-  std::string name = absl::StrCat(directory, "/tokens-XXXXXX");
-  UniqueFd fd(::mkostemp(name.data(), O_CLOEXEC));  // O_EXCL, mode 0600
-  if (!fd.valid()) {
-    return ErrnoStatus(errno, absl::StrCat("create a temporary token file in ", directory));
-  }
-  if (::unlink(name.c_str()) != 0) return ErrnoStatus(errno, absl::StrCat("unlink ", name));
-  return fd;
+  return CreateNamelessFile(directory, "a temporary token file");
 }
 
 absl::Status ReadAt(int fd, const std::string& path, uint64_t offset_bytes, char* out,

@@ -1,5 +1,5 @@
-// Files for data that is made while a run is there: they lose their name as soon as they are open,
-// so nothing is left behind, whatever happens.
+// Files for data that is made while a run is there: they have no name (io/file.h), so nothing is
+// left behind, whatever happens.
 #pragma once
 
 #include <cstdint>

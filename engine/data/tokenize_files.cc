@@ -1,14 +1,12 @@
 #include "engine/data/tokenize_files.h"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <filesystem>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -19,13 +17,11 @@
 #include "io/base/check.h"
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
-#include "io/file.h"
 #include "io/file_system.h"
+#include "io/own_files.h"
 
 namespace spillway {
 namespace {
-
-namespace fs = std::filesystem;
 
 absl::Status CheckFiles(const TokenizeOptions& options, uint64_t* total_bytes) {
   const bool bin = absl::EndsWith(options.out, ".bin");
@@ -34,7 +30,6 @@ absl::Status CheckFiles(const TokenizeOptions& options, uint64_t* total_bytes) {
         "--out ", options.out,
         ": its name's end says what is written: .bin (raw uint16 tokens) or ", ".npy (an array)"));
   }
-  std::error_code error;
   if (options.files.empty()) return absl::InvalidArgumentError("no data files are given");
   *total_bytes = 0;
   for (const std::string& file : options.files) {
@@ -42,7 +37,7 @@ absl::Status CheckFiles(const TokenizeOptions& options, uint64_t* total_bytes) {
       return absl::InvalidArgumentError(
           absl::StrCat(file, ": .txt and .jsonl are encoded; .bin and .npy hold tokens already"));
     }
-    if (fs::equivalent(file, options.out, error)) {
+    if (SameFile(file, options.out)) {
       return absl::InvalidArgumentError(absl::StrCat("--out ", options.out, " is one of --data"));
     }
     struct stat info;
@@ -52,28 +47,26 @@ absl::Status CheckFiles(const TokenizeOptions& options, uint64_t* total_bytes) {
   return absl::OkStatus();
 }
 
-// The new file, under a name of its own until it is whole.
+// The new file, under a name of its own until it is whole. Of the mode that the umask allows: it is
+// the user's, and not a run's own.
 struct Output {
   Output(std::string target, std::string temporary, UniqueFd descriptor)
       : out(std::move(target)), name(std::move(temporary)), fd(std::move(descriptor)) {}
   Output(Output&&) = default;
   ~Output() {
-    if (fd.valid()) ::unlink(name.c_str());
+    if (fd.valid()) FileSystem::Real().Remove(name).IgnoreError();
   }
 
   absl::Status Finish() {
     if (RetryOnSignal([&] { return ::fdatasync(fd.get()); }) != 0) {
       return ErrnoStatus(errno, absl::StrCat("sync ", name));
     }
-    if (::rename(name.c_str(), out.c_str()) != 0) {
-      return ErrnoStatus(errno, absl::StrCat("rename ", name, " to ", out));
-    }
+    RETURN_IF_ERROR(FileSystem::Real().Rename(name, out));
     // Network filesystems report a full disk only here.
     if (::close(fd.Release()) != 0 && errno != EINTR) {
       return ErrnoStatus(errno, absl::StrCat("close ", out));
     }
-    const fs::path parent = fs::path(out).parent_path();
-    return SyncDirectory(parent.empty() ? "." : parent.string());
+    return FileSystem::Real().SyncDirectory(ParentPath(out));
   }
 
   std::string out, name;
@@ -81,11 +74,8 @@ struct Output {
 };
 
 absl::StatusOr<Output> CreateOutput(const std::string& out) {
-  uint64_t random = 0;
-  if (RetryOnSignal([&] { return ::getrandom(&random, sizeof(random), 0); }) != sizeof(random)) {
-    return ErrnoStatus(errno, "draw a random name");
-  }
-  const std::string name = absl::StrFormat("%s.tmp-%016x", out, random);
+  ASSIGN_OR_RETURN(const uint64_t random, FileSystem::Real().RandomNumber());
+  const std::string name = AtomicWriteName(out, random);
   UniqueFd fd(RetryOnSignal(
       [&] { return ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }));
   if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("create ", name));

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
@@ -172,10 +171,9 @@ absl::Status SaveProfile(const std::string& named, const MachineIdentity& machin
         "there is no place for the machine's profile: set HOME, or SPILLWAY_PROFILE=FILE");
   }
   ASSIGN_OR_RETURN(const std::string path, ResolveForWriting(FileSystem::Real(), named));
-  std::error_code error;
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("create ", folder.string()));
+  const std::string folder = ParentPath(path);
+  const int error = CreateSharedDirectories(folder);
+  if (error != 0) return ErrnoStatus(error, absl::StrCat("create ", folder));
   const UniqueFd lock = TakeLock(path + ".lock");
   ASSIGN_OR_RETURN(FileContent content, ReadContent(path));
   if (content.newer > 0) {

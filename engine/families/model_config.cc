@@ -165,11 +165,6 @@ const ClassifierConfig* ModelConfig::classifier() const {
 
 namespace {
 
-bool IsDirectory(const std::string& path) {
-  struct stat info;
-  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
 // "openai-community/gpt2", where there is no folder of the first name that it could be in.
 bool LooksLikeHubName(const std::string& dir) {
   const std::vector<std::string> parts = absl::StrSplit(dir, '/');

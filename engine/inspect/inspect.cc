@@ -1,7 +1,6 @@
 #include "engine/inspect/inspect.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
@@ -16,11 +15,10 @@
 #include "engine/weights/safetensors_model.h"
 #include "io/base/format_bytes.h"
 #include "io/base/status.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr absl::string_view kManifestBegins = "spillway-manifest ";
 constexpr absl::string_view kIndex = "model.safetensors.index.json";
@@ -29,8 +27,7 @@ constexpr absl::string_view kReads =
     "directory of a model or an adapter";
 
 bool Has(const std::string& directory, absl::string_view name) {
-  std::error_code ignored;
-  return fs::exists(fs::path(directory) / std::string(name), ignored);
+  return Exists(absl::StrCat(directory, "/", name));
 }
 
 bool BeginsAsManifest(const std::string& path) {
@@ -86,12 +83,11 @@ absl::StatusOr<nlohmann::json> InspectModel(const std::string& directory) {
 // The newest copy of a commit in a directory of them; "" where there is none.
 std::string NewestCopy(const std::string& directory) {
   std::string newest;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
-    const std::string name = entry.path().filename().string();
-    if (absl::StartsWith(name, "step-") && Has(entry.path(), "manifest-rank0")) {
-      newest = std::max(newest, name);
-    }
+  const auto names = FileSystem::Real().List(directory);
+  for (const std::string& name : names.value_or(std::vector<std::string>())) {
+    const bool copy = absl::StartsWith(name, "step-") &&
+                      Has(absl::StrCat(directory, "/", name), "manifest-rank0");
+    if (copy) newest = name;
   }
   return newest;
 }
@@ -120,7 +116,9 @@ absl::Status NothingIn(const std::string& path) {
 
 absl::StatusOr<nlohmann::json> InspectDirectory(const std::string& path,
                                                 const InspectProgress& progress) {
-  if (fs::exists(CommitManifestPath(path))) return InspectRun(path, progress);
+  const auto commit = FileSystem::Real().Look(CommitManifestPath(path), SymbolicLink::kFollow);
+  if (commit.ok()) return InspectRun(path, progress);
+  if (!absl::IsNotFound(commit.status())) return commit.status();
   if (Has(path, "model.safetensors") || Has(path, kIndex)) return InspectModel(path);
   if (Has(path, kAdapterWeightsName)) {
     return InspectFile(absl::StrCat(path, "/", kAdapterWeightsName));
@@ -131,19 +129,15 @@ absl::StatusOr<nlohmann::json> InspectDirectory(const std::string& path,
 }  // namespace
 
 absl::StatusOr<nlohmann::json> Inspect(const std::string& path, const InspectProgress& progress) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (status.type() == fs::file_type::not_found) {
+  const auto found = FileSystem::Real().Look(path, SymbolicLink::kFollow);
+  if (absl::IsNotFound(found.status())) {
     return absl::NotFoundError(absl::StrCat(path, " does not exist; ", kReads));
   }
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("look at ", path));
-  if (fs::is_directory(status)) return InspectDirectory(path, progress);
-  if (fs::is_regular_file(status)) {
+  RETURN_IF_ERROR(found.status());
+  if (found->kind == FileInfo::Kind::kDirectory) return InspectDirectory(path, progress);
+  if (found->kind == FileInfo::Kind::kFile) {
     if (BeginsAsManifest(path)) return InspectCommit(path, progress);
-    if (absl::EndsWith(path, kIndex)) {
-      const std::string directory = fs::path(path).parent_path().string();
-      return InspectModel(directory.empty() ? "." : directory);
-    }
+    if (absl::EndsWith(path, kIndex)) return InspectModel(ParentPath(path));
     for (const absl::string_view other : {".npy", ".bin", ".txt", ".jsonl", ".json", ".pt"}) {
       if (absl::EndsWith(path, other)) {
         return absl::InvalidArgumentError(absl::StrCat(path, " is a ", other, " file; ", kReads));
@@ -242,7 +236,7 @@ std::string TensorsText(const json& model) {
     absl::StrAppendFormat(&out, "%-6s %-20s %s", Text(tensor["dtype"]), tensor["shape"].dump(),
                           Text(tensor["name"]));
     if (model["files"].size() > 1) {
-      absl::StrAppend(&out, "  ", std::filesystem::path(Text(tensor["file"])).filename().string());
+      absl::StrAppend(&out, "  ", FileName(Text(tensor["file"])));
     }
     absl::StrAppend(&out, "\n");
   }

@@ -4,7 +4,6 @@
 #include <sys/sysmacros.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -13,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
@@ -89,15 +89,13 @@ BlockDevice FindBlockDevice(const std::string& path) {
   device.filesystem = mount.filesystem;
   device.number = NumberOf(info.st_dev);
   std::string block = absl::StrCat("/sys/dev/block/", device.number);
-  std::error_code error;
-  if (!std::filesystem::exists(block, error)) {
+  if (!Exists(block)) {
     struct stat source;
     if (::stat(mount.source.c_str(), &source) != 0 || !S_ISBLK(source.st_mode)) return device;
     device.number = NumberOf(source.st_rdev);
     block = absl::StrCat("/sys/dev/block/", device.number);
   }
-  const std::filesystem::path real = std::filesystem::canonical(block, error);
-  if (!error) device.name = real.filename().string();
+  if (Exists(block)) device.name = FileName(FileSystem::Real().Resolve(block));
   device.model = Ask(block, {"device/model", "dm/name"});
   device.serial = Ask(block, {"device/serial", "serial", "wwid", "device/wwid", "dm/uuid"});
   uint64_t sectors = 0;

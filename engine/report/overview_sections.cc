@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "engine/numeric/quality.h"
 #include "engine/report/report_html.h"
 #include "io/base/format_bytes.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
@@ -127,10 +127,8 @@ std::string EvaluationTable(const ReportInput& input) {
 
 std::string ReportTitle(const ReportInput& input) {
   const nlohmann::json model = Setting(input, "model");
-  std::filesystem::path path(model.is_string() ? model.get<std::string>() : input.output);
-  path = path.lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();
-  const std::string name = path.filename().string();
+  const std::string path = model.is_string() ? model.get<std::string>() : input.output;
+  const std::string name = FileName(NormalPath(path));
   return name.empty() || name == "." ? "Training run" : name;
 }
 

@@ -7,12 +7,14 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/report/crc32c.h"
 #include "io/base/status.h"
+#include "io/base/unique_fd.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
@@ -86,13 +88,12 @@ TensorBoardWriter::Clock TensorBoardWriter::SystemClock() {
 }
 
 absl::Status TensorBoardWriter::PrepareDirectory(const std::string& directory) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (!error && access(directory.c_str(), W_OK | X_OK) != 0)
-    error = {errno, std::system_category()};
-  if (!error) return absl::OkStatus();
+  int error = CreateSharedDirectories(directory);
+  if (error == 0 && access(directory.c_str(), W_OK | X_OK) != 0) error = errno;
+  if (error == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "--tensorboard ", directory, ": no event files can be written there: ", error.message()));
+      "--tensorboard ", directory,
+      ": no event files can be written there: ", std::system_category().message(error)));
 }
 
 absl::StatusOr<std::unique_ptr<TensorBoardWriter>> TensorBoardWriter::Open(
@@ -163,15 +164,9 @@ absl::Status TensorBoardWriter::Write(int64_t step, const Scalars& scalars) {
 absl::Status TensorBoardWriter::Flush() {
   if (failed_) return absl::OkStatus();
   flushed_ = clock_();
-  for (size_t done = 0; done < buffer_.size();) {
-    const ssize_t written = write(fd_, buffer_.data() + done, buffer_.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      failed_ = true;
-      return ErrnoStatus(written < 0 ? errno : ENOSPC, absl::StrCat("write ", path_));
-    }
-    done += written;
-  }
+  const int error = WriteAll(fd_, buffer_.data(), buffer_.size());
+  failed_ = error != 0;
+  if (failed_) return ErrnoStatus(error, absl::StrCat("write ", path_));
   buffer_.clear();
   return absl::OkStatus();
 }

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "io/base/format_bytes.h"
 #include "io/base/status.h"
+#include "io/file_system.h"
 #include "io/io_engine.h"
 
 namespace spillway {
@@ -82,7 +83,7 @@ TraceFile::TraceFile(std::string path, UniqueFd fd, bool created, std::vector<st
 
 TraceFile::~TraceFile() {
   Flush().IgnoreError();
-  if (created_ && end_ == 0) unlink(path_.c_str());
+  if (created_ && end_ == 0) FileSystem::Real().Remove(path_).IgnoreError();
 }
 
 std::string TraceFile::Microseconds(int64_t ns) const {

@@ -101,7 +101,7 @@ absl::Status KeptPositions::OpenFiles(const std::vector<std::string>& directorie
   for (const std::string& directory : directories) {
     FileOptions options;
     options.write = options.create = true;
-    ASSIGN_OR_RETURN(auto file, File::Open(absl::StrCat(directory, "/kept"), options));
+    ASSIGN_OR_RETURN(auto file, File::Open(absl::StrCat(directory, "/", kKeptName), options));
     if (kBlockAlignment % file->alignment_bytes() != 0) {
       return absl::UnimplementedError(
           absl::StrCat(file->path(), ": transfers there have to be aligned to ",

@@ -44,6 +44,9 @@ struct KeptShape {
   Memory MemoryIn(Tier tier, bool separate_device) const;
 };
 
+// The name of their file in a directory.
+inline constexpr char kKeptName[] = "kept";
+
 // Compute thread.
 class KeptPositions {
  public:

@@ -3,14 +3,15 @@
 
 #include <unistd.h>
 
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/run/run_directory.h"
+#include "engine/run/swap_inventory.h"
+#include "engine/torch/kept_positions.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -29,8 +30,11 @@ class PassingDirectories {
     return absl::OkStatus();
   }
   ~PassingDirectories() {
-    std::error_code error;
-    for (const std::string& path : paths_) std::filesystem::remove_all(path, error);
+    std::vector<std::string> names = SwapFileNames();
+    names.push_back(kKeptName);
+    for (auto& directory : directories_) {
+      RunDirectory::Remove(std::move(directory), names).IgnoreError();
+    }
   }
   const std::vector<std::string>& paths() const { return paths_; }
 

@@ -1,34 +1,25 @@
 #include "engine/weights/frozen_in_place.h"
 
-#include <filesystem>
 #include <map>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "engine/base/utf8.h"
 #include "engine/model/packed_parameters.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
 
 // What a manifest can say of a file, in UTF-8: "" where it can't.
 std::string ManifestPath(const std::string& path) {
-  std::error_code error;
-  const std::string absolute = std::filesystem::absolute(path, error).lexically_normal().string();
-  if (error) return "";
+  const std::string absolute = NormalPath(AbsolutePath(path).value_or(""));
   Utf8Decoder decoder;
   for (const char byte : absolute) {
     if (decoder.Next(static_cast<unsigned char>(byte)) == Utf8Decoder::Result::kInvalid) return "";
   }
   return decoder.complete() ? absolute : "";
-}
-
-std::string Canonical(const std::string& path) {
-  std::error_code error;
-  const auto canonical = std::filesystem::weakly_canonical(path, error);
-  return error ? path : canonical.string();
 }
 
 // The pieces of a stretch of a unit; none where a parameter of the unit is no tensor in the dtype.
@@ -37,7 +28,7 @@ class UnitFinder {
   UnitFinder(DType dtype, const WeightSource& weights, const std::string& output, InPlaceUnits* out)
       : dtype_(dtype),
         weights_(weights),
-        output_(output.empty() ? "" : Canonical(output) + "/"),
+        output_(output.empty() ? "" : FileSystem::Real().Resolve(output) + "/"),
         out_(*out) {}
 
   std::vector<FilePiece> Find(const UnitDescription& unit, uint64_t begin, uint64_t count) {
@@ -47,7 +38,8 @@ class UnitFinder {
       if (parameter.packing.any() || !tensor || tensor->dtype != dtype_ ||
           tensor->size_bytes != parameter.elements * DTypeBytes(dtype_) ||
           ManifestPath(tensor->file).empty() ||
-          (!output_.empty() && absl::StartsWith(Canonical(tensor->file), output_))) {
+          (!output_.empty() &&
+           absl::StartsWith(FileSystem::Real().Resolve(tensor->file), output_))) {
         return {};
       }
       tensors.push_back(*std::move(tensor));

@@ -43,10 +43,6 @@ bool IsOwnName(absl::string_view name) {
   return IsTokenizerName(name) || absl::c_linear_search(kCopiedFiles, name);
 }
 
-bool IsThere(FileSystem& files, const std::string& path) {
-  return files.Look(path, SymbolicLink::kFollow).ok();
-}
-
 absl::Status CopyFile(FileSystem& files, const std::string& from, const std::string& to) {
   ASSIGN_OR_RETURN(const std::string content, files.ReadSmallFile(from));
   return WriteFileAtomically(files, to, content);
@@ -113,7 +109,7 @@ void SetDType(json& config, DType dtype) {
 absl::Status SaveTemplates(FileSystem& files, const std::string& model_directory,
                            const std::string& to) {
   const std::string folder = absl::StrCat(model_directory, "/", kTemplates);
-  if (!IsThere(files, folder)) return absl::OkStatus();
+  if (!Exists(folder, files)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<std::string> names, OtherFiles(files, folder));
   for (const std::string& name : names) {
     if (!absl::EndsWith(name, ".jinja")) continue;
@@ -145,7 +141,7 @@ absl::Status RemoveOthers(FileSystem& files, const std::set<std::string>& names,
   }
   if (!tokenizes) return absl::OkStatus();
   const std::string folder = absl::StrCat(to, "/", kTemplates);
-  if (!IsThere(files, folder)) return absl::OkStatus();
+  if (!Exists(folder, files)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<std::string> templates, OtherFiles(files, folder));
   for (const std::string& name : templates) {
     const bool stays = names.count(absl::StrCat(kTemplatesFlat, name)) > 0;
@@ -167,7 +163,7 @@ absl::Status SaveModelFiles(const ModelFiles& model, const std::string& to, File
   // Where there is no generation_config.json, its readers derive all of it from config.json.
   for (const char* name : kCopiedFiles) {
     const std::string file = absl::StrCat(model_directory, "/", name);
-    if (!IsThere(files, file)) continue;
+    if (!Exists(file, files)) continue;
     RETURN_IF_ERROR(CopyFile(files, file, absl::StrCat(to, "/", name)));
   }
   if (model.tokenizer != nullptr) {
@@ -182,10 +178,10 @@ absl::Status SaveModelFiles(const ModelFiles& model, const std::string& to, File
 }
 
 absl::Status CopyModelFiles(const std::string& from, const std::string& to, FileSystem& files) {
-  if (!IsThere(files, from)) return absl::OkStatus();
+  if (!Exists(from, files)) return absl::OkStatus();
   RETURN_IF_ERROR(CreateDirectories(files, to));
   ASSIGN_OR_RETURN(std::vector<std::string> names, OtherFiles(files, from));
-  if (IsThere(files, absl::StrCat(from, "/", kConfig))) names.push_back(kConfig);
+  if (Exists(absl::StrCat(from, "/", kConfig), files)) names.push_back(kConfig);
   for (const std::string& name : names) {
     RETURN_IF_ERROR(CopyFile(files, absl::StrCat(from, "/", name), absl::StrCat(to, "/", name)));
   }
@@ -199,7 +195,7 @@ absl::StatusOr<DType> ExportModel(const StateSource& state, const std::string& s
   const std::string config_path = absl::StrCat(to, "/", kConfig);
   json config;
   const std::string saved = absl::StrCat(source_directory, "/", kConfig);
-  if (IsThere(files, saved)) {
+  if (Exists(saved, files)) {
     ASSIGN_OR_RETURN(const std::string text, files.ReadSmallFile(saved));
     config = ParseShallowJson(text);
     if (!config.is_object()) {

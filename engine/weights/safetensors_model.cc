@@ -1,7 +1,5 @@
 #include "engine/weights/safetensors_model.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -18,10 +16,8 @@
 namespace spillway {
 namespace {
 
-bool Exists(const std::string& path) {
-  struct stat info;
-  return ::lstat(path.c_str(), &info) == 0;
-}
+// Also a link that leads nowhere.
+bool IsNamed(const std::string& path) { return FileSystem::Real().Look(path).ok(); }
 
 // A file by this name is a part of a model's weights, or leads to them.
 bool HoldsWeights(absl::string_view name) {
@@ -35,7 +31,7 @@ bool HoldsWeights(absl::string_view name) {
 absl::Status NoSafetensors(absl::string_view directory) {
   for (const absl::string_view other :
        {"pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack"}) {
-    if (!Exists(absl::StrCat(directory, "/", other))) continue;
+    if (!IsNamed(absl::StrCat(directory, "/", other))) continue;
     const absl::string_view from = absl::StartsWith(other, "tf")     ? ", from_tf=True"
                                    : absl::StartsWith(other, "flax") ? ", from_flax=True"
                                                                      : "";
@@ -77,14 +73,14 @@ absl::StatusOr<std::unique_ptr<SafetensorsModel>> SafetensorsModel::Open(
     return absl::InvalidArgumentError(
         absl::StrCat(path, " is missing", why, ": the model is incomplete, fetch it again"));
   };
-  if (Exists(single)) {
+  if (IsNamed(single)) {
     auto file = SafetensorsFile::Open(single);
     if (absl::IsNotFound(file.status())) return missing(single, " (a link that leads nowhere)");
     RETURN_IF_ERROR(file.status());
     RETURN_IF_ERROR(model->Add(*std::move(file)));
     return model;
   }
-  if (!Exists(index)) return NoSafetensors(directory);
+  if (!IsNamed(index)) return NoSafetensors(directory);
 
   absl::StatusOr<SafetensorsIndex> parsed = ReadIndex(index);
   if (absl::IsNotFound(parsed.status())) return missing(index, " (a link that leads nowhere)");

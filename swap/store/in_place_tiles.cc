@@ -1,8 +1,6 @@
 #include "swap/store/in_place_tiles.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -44,11 +42,9 @@ InPlaceTiles::Opened InPlaceTiles::OpenFile(ModelFile& file, absl::string_view m
   const std::string named = file.path;
   auto info = files_.Look(file.path, SymbolicLink::kFollow);
   if (absl::IsNotFound(info.status()) && !moved_to.empty()) {
-    std::error_code error;
+    const auto moved = AbsolutePath(moved_to);
     const std::string other =
-        (std::filesystem::absolute(std::string(moved_to), error) / FileName(file.path))
-            .lexically_normal()
-            .string();
+        NormalPath(absl::StrCat(moved.value_or(std::string(moved_to)), "/", FileName(file.path)));
     auto found = files_.Look(other, SymbolicLink::kFollow);
     if (found.ok() && found->size_bytes == file.size_bytes) {
       LogInfo(

@@ -1,8 +1,6 @@
 #include "swap/store/swap_store.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -21,23 +19,15 @@ std::string FilePath(absl::string_view directory) {
   return absl::StrCat(directory, "/", kFileName);
 }
 
-absl::StatusOr<std::string> AbsolutePath(const std::string& path) {
-  std::error_code error;
-  std::filesystem::path absolute = std::filesystem::absolute(path, error);
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("find directory ", path));
-  return absolute.string();
-}
-
-// Of a file that is there, the absolute path of its folder.
+// The absolute path of a file's folder.
 absl::StatusOr<std::string> DirectoryOf(absl::string_view file) {
-  ASSIGN_OR_RETURN(const std::string path, AbsolutePath(std::string(file)));
-  return std::filesystem::path(path).parent_path().string();
+  ASSIGN_OR_RETURN(const std::string path, AbsolutePath(file));
+  return ParentPath(path);
 }
 
 // What a manifest in `directory` calls the file: below it, both can be moved together.
 std::string NameFrom(absl::string_view directory, const std::string& path) {
-  const std::filesystem::path from((std::string(directory)));
-  const std::string name = std::filesystem::path(path).lexically_relative(from).string();
+  const std::string name = RelativePath(path, directory);
   return IsBelow(name) ? name : path;
 }
 
@@ -221,7 +211,7 @@ absl::Status SwapStore::OpenFiles(std::vector<ManifestFile> files, const std::st
         file = std::move(beside);
       }
     }
-    directories_.push_back(std::filesystem::path(entry.path).parent_path().string());
+    directories_.push_back(ParentPath(entry.path));
     if (absl::IsNotFound(file.status())) {
       return WrongBytesError(absl::StrCat(
           "swap file ", entry.path,
@@ -574,12 +564,10 @@ absl::StatusOr<StoreCommit> SwapStore::BeginCommit(absl::string_view manifest_pa
     return absl::FailedPreconditionError(
         absl::StrCat(what, ": an earlier commit of this store failed"));
   }
-  std::error_code error;
-  const std::filesystem::path path =
-      std::filesystem::absolute(std::string(manifest_path), error).parent_path();
+  ASSIGN_OR_RETURN(const std::string directory, DirectoryOf(manifest_path));
   committing_ = true;
   return StoreCommit{record.step, std::string(manifest_path),
-                     ToManifest(std::move(record), path.string())};
+                     ToManifest(std::move(record), directory)};
 }
 
 absl::Status SwapStore::MakeDurable(const StoreCommit& commit, bool* only_lost) const {

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -18,6 +20,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 // Forwards to the machine's own, says what it was asked, and fails where told to.
 class Recorder final : public ForwardingFileSystem {
@@ -218,6 +221,67 @@ TEST(FileSystem, DirectoriesAreListedLookedAtAndRemovedWhenEmpty) {
   EXPECT_TRUE(absl::IsNotFound(files.RemoveDirectory(deep)));
   EXPECT_TRUE(absl::IsNotFound(files.List(deep).status()));
   EXPECT_EQ(files.Resolve(folder / "a/./b/../b/c"), files.Resolve(folder / "a/b") + "/c");
+}
+
+TEST(FileSystem, WhatIsThereIsToldThroughLinks) {
+  ScratchDirectory folder;
+  const std::string file = folder / "file", link = folder / "same/link", pipe = folder / "pipe";
+  ASSERT_EQ(WriteFileAtomically(file, "abc"), absl::OkStatus());
+  std::filesystem::create_symlink("file", folder / "link");
+  std::filesystem::create_symlink(".", folder / "same");
+  std::filesystem::create_symlink("nothing", folder / "to_nothing");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_TRUE(Exists(link) && Exists(pipe) && Exists(folder / "same"));
+  EXPECT_TRUE(IsDirectory(folder / "same") && !IsDirectory(link));
+  EXPECT_TRUE(SameFile(file, link) && SameFile(folder.path(), folder / "same/"));
+  EXPECT_FALSE(SameFile(file, pipe) || SameFile(pipe, pipe)) << "a pipe is neither";
+  for (const std::string& path : {folder / "none", folder / "to_nothing", file + "/x"}) {
+    EXPECT_FALSE(Exists(path) || IsDirectory(path) || SameFile(path, path)) << path;
+  }
+  EXPECT_EQ(*CanonicalPath(link, "open"), FileSystem::Real().Resolve(folder.path()) + "/file");
+  EXPECT_THAT(std::string(CanonicalPath(folder / "none", "--swap x").status().message()),
+              StartsWith("--swap x: No such file"));
+}
+
+TEST(FileSystem, PathsAreTakenApartByTheirLetters) {
+  constexpr const char* kPaths[][3] = {{"/a", "/", "/a"},       {"/", "/", "/"},
+                                       {"a", ".", "a"},         {"/a/b/", "/a/b", "/a/b"},
+                                       {"/a//b", "/a", "/a/b"}, {"//a", "/", "/a"},
+                                       {"", ".", ""},           {"./a/../b", "./a/..", "b"},
+                                       {"a/..", "a", "."},      {"../a/.", "../a", "../a"}};
+  for (const auto& [path, parent, normal] : kPaths) {
+    EXPECT_EQ(ParentPath(path), parent) << path;
+    EXPECT_EQ(NormalPath(path), normal) << path;
+  }
+  EXPECT_EQ(RelativePath("/a/b/c", "/a"), "b/c");
+  EXPECT_EQ(RelativePath("/ab/c", "/a"), "../ab/c");
+  EXPECT_EQ(*AbsolutePath("./a/../b/"), std::filesystem::current_path().string() + "/./a/../b/");
+  EXPECT_EQ(*AbsolutePath("/a//b"), "/a//b");
+}
+
+TEST(FileSystem, WhatIsTheUsersIsMadeAsTheUmaskAllows) {
+  ScratchDirectory folder;
+  const mode_t before = ::umask(0027);
+  EXPECT_EQ(CreateSharedDirectories(folder / "a/b"), 0);
+  ::umask(before);
+  for (const char* name : {"a", "a/b"}) {
+    EXPECT_EQ(std::filesystem::status(folder / name).permissions(), std::filesystem::perms{0750});
+  }
+  EXPECT_EQ(CreateSharedDirectories(folder / "a/b"), 0) << "which is there";
+  EXPECT_EQ(CreateSharedDirectories("/dev/null/a"), ENOTDIR);
+  EXPECT_EQ(
+      InChild([&] { return ::setenv("TMPDIR", folder.path().c_str(), 1), TemporaryDirectory(); }),
+      folder.path());
+}
+
+TEST(FileSystem, ANamelessFileIsMetByNobody) {
+  ScratchDirectory folder;
+  const auto fd = CreateNamelessFile(folder.path(), "a file");
+  ASSERT_TRUE(fd.ok()) << fd.status();
+  EXPECT_EQ(WriteAll(fd->get(), "abc", 3), 0);
+  EXPECT_THAT(*FileSystem::Real().List(folder.path()), ElementsAre());
+  EXPECT_THAT(std::string(CreateNamelessFile(folder / "none", "a token file").status().message()),
+              StartsWith("create a token file in " + (folder / "none") + ": No such file"));
 }
 
 // A parent that a killed process had just made may not be on the disk yet.

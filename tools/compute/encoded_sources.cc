@@ -1,9 +1,6 @@
 #include "tools/compute/encoded_sources.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/stop_signal.h"
@@ -55,14 +52,9 @@ absl::Status EncodedSources::Append(const torch::Tensor& encoded) {
   const torch::Tensor rows = encoded.to(ScalarTypeOf(dtype_)).contiguous();
   width_ = rows.size(2);
   longest_ = std::max(longest_, rows.size(1));
-  const char* data = static_cast<const char*>(rows.const_data_ptr());
-  for (size_t left = rows.nbytes(); left > 0;) {
-    const ssize_t written = ::write(fd_.get(), data, left);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return ErrnoStatus(errno, absl::StrCat("writing to ", path_));
-    data += written;
-    left -= written;
-  }
+  const int error =
+      WriteAll(fd_.get(), static_cast<const char*>(rows.const_data_ptr()), rows.nbytes());
+  if (error != 0) return ErrnoStatus(error, absl::StrCat("writing to ", path_));
   begins_.push_back(begins_.back() + rows.size(1));
   return absl::OkStatus();
 }

@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,6 +40,7 @@
 #include "engine/weights/safetensors_model.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/file_system.h"
 #include "tools/compute/commands.h"
 #include "tools/compute/evaluation_metric.h"
 #include "tools/compute/picture_data.h"
@@ -251,9 +251,8 @@ absl::StatusOr<DryRun> TimesFromShape(const EstimateInput& input, const ComputeP
 
 // Paths that are not there: a plan for another machine, which can't be measured here.
 bool PathsExist(const std::vector<std::string>& paths) {
-  std::error_code error;
   for (const std::string& path : paths) {
-    if (std::filesystem::is_directory(path, error)) continue;
+    if (IsDirectory(path)) continue;
     LogInfo(absl::StrCat("--swap ", path, " is no folder here: no forecast of a step's time"));
     return false;
   }

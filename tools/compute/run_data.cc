@@ -1,7 +1,6 @@
 #include "tools/compute/run_data.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -14,6 +13,7 @@
 #include "engine/torch/token_dataset.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
@@ -23,13 +23,12 @@ constexpr int64_t kUsualTargetLength = 128;
 
 // Where temporary token files go: the nearest folder above OUTPUT that exists.
 std::string ScratchDirectory(const std::string& output) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  fs::path path = fs::weakly_canonical(fs::absolute(output), error);
-  while (!path.empty() && path.has_relative_path() && !fs::is_directory(path, error)) {
-    path = path.parent_path();
+  FileSystem& files = FileSystem::Real();
+  for (std::string path = files.Resolve(output);; path = ParentPath(path)) {
+    const auto found = files.Look(path, SymbolicLink::kFollow);
+    if (found.ok() && found->kind == FileInfo::Kind::kDirectory) return path;
+    if (!found.ok() && !absl::IsNotFound(found.status())) return ".";  // train refuses OUTPUT
   }
-  return path.empty() ? "." : path.string();
 }
 
 absl::Status RefuseFlags(bool given, const char* flags, const char* tasks, const RunConfig& config,

@@ -1,7 +1,6 @@
 #include "tools/compute/text_model.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <set>
 
@@ -25,19 +24,15 @@
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/file_system.h"
 #include "tools/compute/text_sampling.h"
 
 namespace spillway {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr int64_t kMostSourceTokens = 1024;
 
-bool HasConfig(const std::string& directory) {
-  std::error_code error;
-  return fs::exists(directory + "/config.json", error);
-}
+bool HasConfig(const std::string& directory) { return Exists(directory + "/config.json"); }
 
 absl::Status OpenRun(const std::string& output, TextModel& opened) {
   auto run = OpenCommittedRun(output);
@@ -168,9 +163,8 @@ absl::StatusOr<std::unique_ptr<EncodedSources>> EncodeSources(const TextTask& ta
       return batch;
     };
   }
-  std::error_code error;
   const std::string directory =
-      task.swap_paths.empty() ? fs::temp_directory_path(error).string() : task.swap_paths.front();
+      task.swap_paths.empty() ? TemporaryDirectory() : task.swap_paths.front();
   return EncodedSources::Encode(model.model, model.weights.get(), options, sources, directory);
 }
 

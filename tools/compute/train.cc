@@ -2,7 +2,6 @@
 #include "engine/torch/train.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
@@ -42,6 +41,7 @@
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/checksum.h"
+#include "io/file_system.h"
 #include "tools/compute/commands.h"
 #include "tools/compute/evaluation_metric.h"
 #include "tools/compute/evaluation_texts.h"
@@ -51,8 +51,6 @@
 
 namespace spillway {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Everything that was checked before OUTPUT is touched.
 struct Inputs {
@@ -115,15 +113,14 @@ absl::Status AddAdapters(Inputs& in) {
   in.initial = std::make_unique<InitSource>(in.model, config.train.seed);
   in.weights =
       std::make_unique<AdaptedWeights>(in.base_weights.get(), in.adapter.get(), in.initial.get());
-  std::error_code error;
   // As PEFT spells them out.
   if (lora.targets == std::vector<std::string>{kAllLinear}) {
     lora.targets = layout.targets();
     const std::vector<std::string> excluded = layout.excluded();
     lora.excluded.insert(lora.excluded.end(), excluded.begin(), excluded.end());
   }
-  in.adapter_config = AdapterConfigJson(lora, fs::absolute(config.model, error).string(),
-                                        in.model_config.decoder.conv1d);
+  ASSIGN_OR_RETURN(const std::string model, AbsolutePath(config.model));
+  in.adapter_config = AdapterConfigJson(lora, model, in.model_config.decoder.conv1d);
   nlohmann::json decisive = in.adapter_config;
   decisive.erase("base_model_name_or_path");
   config.train.identity.emplace_back("adapters",
@@ -284,8 +281,7 @@ absl::Status ReadInputs(Inputs& in) {
   auto files = SafetensorsModel::Open(config.model);
   if (files.ok()) {
     in.weights_files = *std::move(files);
-    std::error_code error;
-    config.train.model_directory = fs::absolute(config.model, error).string();
+    ASSIGN_OR_RETURN(config.train.model_directory, AbsolutePath(config.model));
     in.new_head = std::make_unique<InitSource>(in.model, config.train.seed);
     ASSIGN_OR_RETURN(in.base_weights, OpenNamedWeights(TensorNamesOf(in.model_config),
                                                        in.weights_files.get(), in.new_head.get()));
@@ -338,7 +334,7 @@ void RecordDerived(Inputs& in, const TrainOptions& used) {
   record("task", true, ModelTaskName(in.model_config.task()));
   // What has none is read by its characters.
   const bool by_characters = in.tokenizer && in.tokenizer->kind() == "chars" &&
-                             !fs::exists(absl::StrCat(config.model, "/", kCharsFile));
+                             !Exists(absl::StrCat(config.model, "/", kCharsFile));
   record("tokenizer", in.tokenizer != nullptr,
          !config.tokenizer.empty() ? config.tokenizer
          : by_characters           ? "chars"
@@ -361,9 +357,8 @@ absl::Status WriteDescription(Inputs& in, const TrainOptions& used) {
   const RunConfig& config = in.config;
   // An export of fewer steps (this run goes on) is no longer whole.
   for (const std::string& last : {std::string("/model/config.json"), AdapterConfigIn("/adapter")}) {
-    std::error_code error;
-    fs::remove(config.train.output + last, error);
-    if (error) return ErrnoStatus(error.value(), "remove the export of an earlier step");
+    RETURN_IF_ERROR(Annotate(RemoveIfThere(FileSystem::Real(), config.train.output + last),
+                             "remove the export of an earlier step"));
   }
   const nlohmann::json exported = ExportedConfig(in.model_config);
   const TensorNames names = TensorNamesOf(in.model_config);
@@ -390,14 +385,14 @@ absl::Status WriteDescription(Inputs& in, const TrainOptions& used) {
 // A run that had finished has begun nothing, and its commit may be a copy's, with an OUTPUT that
 // was lost.
 absl::Status DescribeIfMissing(Inputs& in) {
-  if (fs::exists(SourceDirectory(in.config.train.output) + "/config.json")) return absl::OkStatus();
+  if (Exists(SourceDirectory(in.config.train.output) + "/config.json")) return absl::OkStatus();
   return WriteDescription(in, in.config.train);
 }
 
 // OUTPUT/adapter/, if it is not there yet.
 absl::Status ExportTrainedAdapter(const Inputs& in, const StateSource& state) {
   const std::string directory = in.config.train.output + "/adapter";
-  if (in.config.no_export || fs::exists(AdapterConfigIn(directory))) return absl::OkStatus();
+  if (in.config.no_export || Exists(AdapterConfigIn(directory))) return absl::OkStatus();
   const DType dtype = in.config.export_dtype.value_or(DType::kFloat32);
   RETURN_IF_ERROR(
       ExportAdapter(state, in.adapter_config, dtype, directory, TensorNamesOf(in.model_config)));
@@ -416,7 +411,7 @@ absl::Status ExportTrainedAdapter(const Inputs& in, const StateSource& state) {
 // OUTPUT/model/, if it is not there yet.
 absl::Status ExportTrained(const Inputs& in, const StateSource& state) {
   const std::string directory = in.config.train.output + "/model";
-  if (in.config.no_export || fs::exists(directory + "/config.json")) return absl::OkStatus();
+  if (in.config.no_export || Exists(directory + "/config.json")) return absl::OkStatus();
   ASSIGN_OR_RETURN(const DType dtype, ExportModel(state, SourceDirectory(in.config.train.output),
                                                   directory, {.dtype = in.config.export_dtype}));
   LogInfo(absl::StrCat("exported to ", directory, " (", std::string(DTypeName(dtype)),
