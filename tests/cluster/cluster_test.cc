@@ -16,7 +16,7 @@ constexpr uint64_t kSeedsAShard = kAddressSanitizer ? 80 : 1250;
 class Cluster : public testing::TestWithParam<uint64_t> {};
 
 TEST_P(Cluster, Seeds) {
-  const std::string failure = RunClusterSeeds(GetParam() * 1'000'000, kSeedsAShard);
+  const std::string failure = RunClusterSeeds(GetParam() * 1'000'000, SeedsHere(kSeedsAShard));
   EXPECT_TRUE(failure.empty()) << failure;
 }
 

@@ -15,7 +15,11 @@ namespace spillway {
 std::string RunSeeds(const char* program, uint64_t first, uint64_t count,
                      const std::function<std::string(uint64_t seed, bool print_trace)>& run);
 
-// The same of RunSimSeed.
+// Of the seeds that a shard has in CI, as many as are run here: a quarter, and all where
+// SPILLWAY_ALL_SEEDS is set.
+uint64_t SeedsHere(uint64_t all);
+
+// RunSeeds of RunSimSeed.
 std::string RunSimSeeds(uint64_t first, uint64_t count);
 
 // Another one each time: the seeds from it on have never run. A failure says which.

@@ -18,7 +18,7 @@ constexpr uint64_t kShards = kAddressSanitizer ? 1 : 8;
 class Sim : public testing::TestWithParam<uint64_t> {};
 
 TEST_P(Sim, Seeds) {
-  const std::string failure = RunSimSeeds(GetParam() * 1'000'000, kSeedsAShard);
+  const std::string failure = RunSimSeeds(GetParam() * 1'000'000, SeedsHere(kSeedsAShard));
   EXPECT_TRUE(failure.empty()) << failure;
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Bad input: each with a clear message, the right exit code, and nothing left behind."""
+"""Bad input: of each kind one, with a clear message, the right exit code, and nothing left behind. What else is
+refused show the tests of who reads it, below tests/engine."""
 
 import json
 import os
@@ -7,14 +8,12 @@ import pwd
 import re
 import resource
 import shutil
-import signal
 import struct
 import subprocess
 import unittest
 
 import cli_testing
-from cli_testing import (CliTest, digest_of, gpt2_shapes, read_json, run, safetensors, with_header,
-                         write_tokens)
+from cli_testing import CliTest, gpt2_shapes, read_json, run, safetensors, write_tokens
 
 
 class BadInput(CliTest):
@@ -70,16 +69,9 @@ class DeviceTest(BadInput):
 
 
 class ModelTest(BadInput):
-    def with_config(self, **changes):
-        config = dict(self.config, **changes)
-        config = {key: value for key, value in config.items() if value is not None}
-        self.write("model-in/config.json", json.dumps(config))
-
     def test_unknown_model_type(self):
-        self.with_config(model_type="mpt")
+        self.write("model-in/config.json", dict(self.config, model_type="mpt"))
         self.refuse(2, "\"mpt\"", "gpt2", "llama", "config.json")
-        self.with_config(model_type=None)
-        self.refuse(2, "model_type", "missing")
 
     def test_missing_directory(self):
         self.assertNotIn("hub", self.refuse(2, "nowhere", model=self.path("nowhere")))
@@ -93,26 +85,20 @@ class ModelTest(BadInput):
             self.assert_run(run(*words, "--model", "no-such-org/gpt-2.b"), 2, command)
         # A folder that is there is one that the model is not in.
         for model in ("./no-such-org/gpt2", "tests/gpt2", "a/b/c", "no-such-model"):
-            result = run(*self.flags(model=model), cwd=os.path.dirname(os.path.dirname(__file__)) + "/..")
+            result = run("estimate", "--model", model, cwd=os.path.dirname(os.path.dirname(__file__)) + "/..")
             self.assert_run(result, 2, model)
             self.assertNotIn("hf download", result.stderr)
 
     def test_no_directory(self):
         os.symlink("loop", self.path("loop"))
-        for model in (self.data, self.data + "/model", self.path("loop"), self.path("a" * 300)):
-            self.refuse(2, "--model", model, model=model)
+        self.refuse(2, "--model", self.data, model=self.data)
+        for model in (self.data + "/model", self.path("loop"), self.path("a" * 300)):
             self.assert_run(run("estimate", "--model", model), 2, model)
 
     def test_config_that_cannot_be(self):
-        self.with_config(n_embd=15)
+        self.write("model-in/config.json", dict(self.config, n_embd=15))
         self.refuse(2, "hidden size 15", "divisible")
-        self.with_config(n_layer=0)
-        self.refuse(2, "n_layer")
-        self.with_config(activation_function="prelu")
-        self.refuse(2, "activation_function", "prelu")
-        self.with_config(attn_pdrop=1.5)
-        self.refuse(2, "attn_pdrop", "1.5")
-        for text in ("{", "[" * 100000, '{"model_type": "gpt2", "model_type": "gpt2"}', "", "[]"):
+        for text in ("[" * 100000, ""):
             self.write("model-in/config.json", text)
             self.refuse(2, "config.json")
 
@@ -120,93 +106,45 @@ class ModelTest(BadInput):
         self.write("model-in/pytorch_model.bin", b"\x80\x02")
         self.refuse(2, "pytorch_model.bin", "safetensors", "save_pretrained")
 
-    def weights(self, content):
-        self.write("model-in/model.safetensors", content)
-
-    def test_good_weights_train(self):
-        self.weights(safetensors(gpt2_shapes(self.config)))
-        self.assert_run(self.train(), 0)
-
-    def test_missing_and_misshapen_tensors(self):
+    def test_values_and_shapes_of_weights(self):
         shapes = gpt2_shapes(self.config)
-        left_out = dict(shapes)
-        del left_out["h.0.mlp.c_fc.bias"]
-        self.weights(safetensors(left_out))
-        self.refuse(2, "h.0.mlp.c_fc.bias", "missing")
-        self.weights(safetensors({**shapes, "h.0.ln_1.weight": [17]}))
+        self.write("model-in/model.safetensors", safetensors({**shapes, "h.0.ln_1.weight": [17]}))
         self.refuse(2, "h.0.ln_1.weight", "17", "16")
-        self.weights(safetensors({**shapes, "h.1.ln_1.weight": [16]}))
-        self.refuse(2, "h.1.ln_1.weight")
-
-    def test_weights_that_are_not_finite(self):
-        shapes = gpt2_shapes(self.config)
-        self.weights(safetensors(shapes, value=float("nan")))
+        self.write("model-in/model.safetensors", safetensors(shapes, value=float("nan")))
         self.refuse(2, "finite", "weight")
-
-    def test_weights_that_are_no_file(self):
-        """One of each kind: tests/engine/weights/safetensors_test.cc has them all."""
-        whole = safetensors(gpt2_shapes(self.config))
-        for content in (whole[:100], whole + b"x", with_header('{"a":' * 5000 + "1" + "}" * 5000)):
-            self.weights(content)
-            self.refuse(4, "model.safetensors")
-            result = run("inspect", self.path("model-in/model.safetensors"), "--json")
-            self.assertEqual(result.returncode, 4, result.stderr)
-
-    def test_shards(self):
-        shapes = gpt2_shapes(self.config)
-        names = {name: "a.safetensors" for name in shapes}
-        index = "model-in/model.safetensors.index.json"
-        self.write(index, json.dumps({"weight_map": names}))
-        self.refuse(2, "a.safetensors", "missing")
-        self.write(index, json.dumps({"weight_map": {**names, "wte.weight": "../a.safetensors"}}))
-        self.refuse(4, "../a.safetensors")
-        self.write(index, "{}")
-        self.refuse(4, "weight_map")
+        self.write("model-in/model.safetensors", safetensors(shapes)[:100])
+        self.refuse(4, "model.safetensors")
+        self.write("model-in/model.safetensors", safetensors(shapes))
+        self.assert_run(self.train(), 0)
 
 
 class DataTest(BadInput):
     def test_missing(self):
         self.refuse(2, "nowhere.bin", data=self.path("nowhere.bin"))
+        self.refuse(2, "nowhere.bin", eval_data=self.path("nowhere.bin"))
         self.refuse(2, "--data", data=None)
 
-    def test_empty_and_short(self):
-        for size, word in ((0, "empty.bin"), (10, "16"), (16, "17")):
-            with self.subTest(size=size):
-                write_tokens(self.path("empty.bin"), size, 64)
-                self.refuse(2, "empty.bin", word, data=self.path("empty.bin"))
-        self.refuse(2, "odd.bin", data=self.write("odd.bin", b"abc"))
-        self.refuse(2, "empty.txt", data=self.write("empty.txt", ""), tokenizer="chars")
-
-    def test_token_beyond_the_vocabulary(self):
-        with open(self.data, "r+b") as data:
-            data.seek(2 * 777)
-            data.write(struct.pack("<H", 64))
-        self.refuse(2, "64", "777", "vocabulary")
+    def test_short(self):
+        write_tokens(self.path("short.bin"), 16, 64)
+        self.refuse(2, "short.bin", "17", data=self.path("short.bin"))
 
     def test_formats(self):
         self.refuse(2, ".txt", ".npy", data=self.write("data.csv", "1,2,3"))
-        self.refuse(2, "x.npy", data=self.write("x.npy", b"\x93NUMPY garbage"))
         # More kinds of characters than the vocabulary has.
         text = "".join(chr(0x4E00 + i) for i in range(100)) * 4
         self.refuse(2, "vocab", data=self.write("x.txt", text), tokenizer="chars")
         self.refuse(2, "UTF-8", data=self.write("x.txt", b"\xff\xfe" * 100), tokenizer="chars")
-        self.refuse(2, "256", "64", data=self.write("x.txt", "text" * 100), tokenizer="bytes")
 
     def test_jsonl(self):
-        for line, words in (('{"text": "a"', ("end of input",)), ('{"text": 1}', ("not a string",)),
-                            ('{"prompt": "a"}', ("completion",)), ('{"messages": []}', ("messages", "assistant's")),
-                            ('{"messages": [{"role": "assistant", "content": "a"}]}', ("chat template",)),
-                            ('{"text": "\\ud83d"}', ("surrogate",))):
+        for line, words in (('{"prompt": "a"}', ("completion",)),
+                            ('{"messages": [{"role": "assistant", "content": "a"}]}', ("chat template",))):
             data = self.write("x.jsonl", '{"text": "fine"}\n\n' + line + "\n")
             self.refuse(2, "x.jsonl:3", *words, data=data, tokenizer="chars")
-        self.refuse(2, "x.jsonl", "no text", data=self.write("x.jsonl", "\n"), tokenizer="chars")
 
     def test_tokenizer_json(self):
         text = self.write("x.txt", "text" * 100)
-        for content, words in (("{", ("tokenizer.json:1",)), ("[]", ("not an object",)),
-                               ('{"pre_tokenizer": {"type": "UnicodeScripts"}}', ("UnicodeScripts", ".npy"))):
-            self.write("model-in/tokenizer.json", content)
-            self.refuse(2, "tokenizer.json", *words, data=text)
+        self.write("model-in/tokenizer.json", '{"pre_tokenizer": {"type": "UnicodeScripts"}}')
+        self.refuse(2, "tokenizer.json", "UnicodeScripts", ".npy", data=text)
         os.remove(self.path("model-in/tokenizer.json"))
         self.write("model-in/vocab.json", "{}")
         self.refuse(2, "vocab.json", "save_pretrained", data=text)
@@ -228,85 +166,34 @@ class DataTest(BadInput):
         self.begin_afresh()
         self.assert_run(self.train(eval_data=text), 0)
 
-    def test_held_out(self):
-        self.refuse(2, "nowhere.bin", eval_data=self.path("nowhere.bin"))
-
 
 class TokenizeTest(CliTest):
-    def tokenize(self, *args):
-        return run("tokenize", *args)
-
     def test_writes_what_it_says(self):
         text = self.write("a.txt", "abc")
         lines = self.write("b.jsonl", '{"text": "d"}\n')
-        for name, header in (("out.bin", 0), ("out.npy", 128)):
-            result = self.tokenize("--tokenizer", "bytes", "--data", text, lines, "--out",
-                                   self.path(name), "--json")
-            self.assertEqual(result.returncode, 0, result.stderr)
-            answer = json.loads(result.stdout)
-            self.assertEqual((answer["tokens"], answer["bytes"], answer["dtype"]), (5, 17, "uint16"))
-            with open(self.path(name), "rb") as f:
-                self.assertEqual(f.read()[header:], struct.pack("<5H", *b"abcd\n"))
+        result = run("tokenize", "--tokenizer", "bytes", "--data", text, lines, "--out", self.path("out.npy"), "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        answer = json.loads(result.stdout)
+        self.assertEqual((answer["tokens"], answer["bytes"], answer["dtype"]), (5, 17, "uint16"))
+        with open(self.path("out.npy"), "rb") as f:
+            self.assertEqual(f.read()[128:], struct.pack("<5H", *b"abcd\n"))
 
     def test_refuses(self):
-        text = self.write("a.txt", "abc")
-        pairs = self.write("p.jsonl", '{"prompt": "a", "completion": "b"}\n')
-        out = self.path("out.bin")
-        before = sorted(os.listdir(os.path.dirname(out)))
-        for code, words, args in (
-                (2, ("--out",), ("--tokenizer", "bytes", "--data", text)),
-                (2, ("--data",), ("--tokenizer", "bytes", "--out", out)),
-                (2, ("nowhere",), ("--tokenizer", "nowhere", "--data", text, "--out", out)),
-                (2, (".npy",), ("--tokenizer", "bytes", "--data", text, "--out", out + ".x")),
-                (2, ("none.txt",), ("--tokenizer", "bytes", "--data", "none.txt", "--out", out)),
-                (2, ("p.jsonl:1", "loss"), ("--tokenizer", "bytes", "--data", pairs, "--out", out)),
-                (2, ("--tokeniser", "--tokenizer"), ("--tokeniser", "bytes", "--tokenizer", "bytes",
-                                                     "--data", text, "--out", out))):
-            result = self.tokenize(*args)
-            self.assertEqual(result.returncode, code, result.stderr)
+        text, out = self.write("a.txt", "abc"), self.path("out.bin")
+        before = sorted(os.listdir(self.dir))
+        for words, args in ((("--data",), ("--tokenizer", "bytes", "--out", out)),
+                            (("nowhere",), ("--tokenizer", "nowhere", "--data", text, "--out", out)),
+                            (("none.txt",), ("--tokenizer", "bytes", "--data", "none.txt", "--out", out))):
+            result = run("tokenize", *args)
+            self.assert_run(result, 2, *words)
             self.assertEqual(result.stdout, "")
-            for word in words:
-                self.assertIn(word, result.stderr)
-            self.assertEqual(sorted(os.listdir(os.path.dirname(out))), before)
+            self.assertEqual(sorted(os.listdir(self.dir)), before)
 
 
 class ConfigTest(BadInput):
-    def refuse_config(self, content, *words, **changes):
-        text = content if isinstance(content, str) else json.dumps(content, indent=1)
-        return self.refuse(2, *words, config=self.write("ds.json", text), **changes)
-
-    def test_keys(self):
-        self.refuse_config({"zero_optimisation": {"stage": 3}}, "zero_optimisation",
-                           "zero_optimization", "ds.json:2")
-        self.refuse_config({"gradient_cliping": 1.0}, "gradient_cliping", "gradient_clipping")
-        self.refuse_config({"optimizer": {"type": "AdamW", "params": {"learning_rat": 1}}},
-                           "learning_rat")
-        self.refuse_config({"train_micro_batch_size": 1}, "train_micro_batch_size_per_gpu")
-        self.refuse_config({"stage": 3}, "zero_optimization.stage")
-        self.refuse_config('{"bf16": {"enabled": true},\n "bf16": {"enabled": false}}',
-                           "bf16", "twice", "ds.json:2")
-
-    def test_keys_of_others(self):
-        config = self.write("ds.json", {"cuda_visible_devices": "0", "qqqqqqqqqqqq": {"a": 1}})
-        self.assert_run(self.train(config=config), 0, "warning", "ds.json:1", "'cuda_visible_devices'",
-                        "'qqqqqqqqqqqq'", "ignored")
-
-    def test_contradictions(self):
-        self.refuse_config({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 3,
-                            "gradient_accumulation_steps": 2}, "8", "3", "2", "6",
-                           micro_batch=None)
-        self.refuse_config({"fp16": {"enabled": True}, "bf16": {"enabled": True}},
-                           "fp16", "bf16", "contradict")
-        self.refuse_config({"optimizer": {"type": "Muon"}}, "Muon", "AdamW")
-        self.refuse_config({"gradient_clipping": "much"}, "gradient_clipping", "much")
-
-    def test_text(self):
-        self.refuse_config("", "ds.json")
-        self.refuse_config('{"bf16": ', "ds.json:1")
-        self.refuse_config("[" * 200000, "deep")
-        self.refuse_config('{"a":' * 100000, "deep")
-        self.refuse_config("\x00\x01", "ds.json")
-        self.refuse(2, "nowhere.json", config=self.path("nowhere.json"))
+    def test_files(self):
+        for text, word in (("[" * 200000, "deep"), ("\x00\x01", "ds.json")):
+            self.refuse(2, word, config=self.write("ds.json", text))
 
     def test_flags(self):
         result = run(*self.flags(), "--offlod", "nvme")
@@ -315,20 +202,11 @@ class ConfigTest(BadInput):
         result = run(*self.flags(), "stray")
         self.assert_run(result, 2, "stray")
         self.refuse(2, "--lr", "fast", lr="fast")
-        self.refuse(2, "--steps", steps=0)
         self.refuse(2, "--seq-len", "16", seq_len=17)
-        self.refuse(2, "--no-commit", "--commit-every", no_commit=True, commit_every=2)
-        self.refuse(2, "--host-memory", "lots", host_memory="lots")
-        self.refuse(2, "--swap", swap=None)
-        self.refuse(2, "--update", "--clip", update="immediate")
         self.refuse(2, "--output", output=None)
-        self.refuse(2, "--device", "cuda", device="quantum")
         self.refuse(2, "--accumulate", "1048576", accumulate=2147483647)
         self.refuse(2, "--weight-decay", "1e+06", weight_decay="1e30")
-        self.refuse(2, "eps", "0/0", eps="0")
         self.refuse(2, "eps", "0/0", eps="1e-60")
-        result = run("trian")
-        self.assertEqual(result.returncode, 2, result.stderr)
 
 
 class BudgetTest(BadInput):
@@ -362,7 +240,7 @@ class SystemLimitTest(NobodyCase):
 
     def test_open_files(self):
         codes = []
-        for files in range(6, 24):
+        for files in (6, 10, 13, 16, 23):
             self.begin_afresh()
             result = self.train_within(resource.RLIMIT_NOFILE, files, io_engine="threads")
             codes.append(result.returncode)
@@ -374,7 +252,7 @@ class SystemLimitTest(NobodyCase):
     def test_addresses(self):
         """LibTorch would crash, or wait for a thread that is not there. What the message says is
         enough does."""
-        for start in (400_000, 470_000, 500_000):
+        for start in (400_000, 500_000):
             kilobytes, tries = start, 0
             while True:
                 result = self.train_within(resource.RLIMIT_AS, kilobytes << 10)
@@ -405,7 +283,6 @@ class SystemLimitTest(NobodyCase):
 
 class SwapPathTest(NobodyCase):
     def test_missing(self):
-        self.refuse(2, "nowhere", "does not exist", swap=self.path("nowhere"))
         self.refuse(2, "nowhere", "does not exist", swap=f"{self.swap},{self.path('nowhere')}")
         self.refuse(2, "data.bin", "directory", swap=self.data)
         self.refuse(2, "twice", swap=f"{self.swap},{self.swap}/")
@@ -430,7 +307,7 @@ class SwapPathTest(NobodyCase):
                               capture_output=True, check=False)
         if done.returncode != 0:
             self.skipTest("a tmpfs cannot be mounted here")
-        self.addCleanup(subprocess.run, ["umount", mount], check=False)
+        self.addCleanup(subprocess.run, ["umount", "-l", mount], check=False)
         return mount
 
     def test_no_direct_io(self):
@@ -463,31 +340,6 @@ class SwapPathTest(NobodyCase):
 
 
 class OutputTest(BadInput):
-    def test_in_use(self):
-        process = self.start(self.flags(steps=10000000), stderr=subprocess.DEVNULL)
-        self.wait_for_rows(process, 1)
-        for resume in (False, True):
-            result = self.train(resume=resume)
-            self.assert_run(result, 2, f"process {process.pid} ", "in use")
-        self.assertIsNone(process.poll())
-        process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(60), 75)
-
-    def test_commit_without_resume(self):
-        self.assert_run(self.train(), 0)
-
-        def state():
-            found = {}
-            for top in (self.output, self.swap):
-                for folder, _, files in os.walk(top):
-                    for name in files:
-                        path = os.path.join(folder, name)
-                        found[path] = (digest_of(path), os.stat(path).st_ino)
-            return found
-        before = state()
-        self.assert_run(self.train(steps=8), 2, "--resume", "step 4", "nothing was touched")
-        self.assertEqual(state(), before)
-
     def test_model_is_where_the_result_goes(self):
         self.assert_run(self.train(), 0)
         self.model = os.path.join(self.output, "model")
@@ -496,16 +348,8 @@ class OutputTest(BadInput):
 
     def test_a_file(self):
         self.assert_run(self.train(output=self.data), 2, "data.bin")
-        for output in (self.data + "/out", "/dev/null/out"):
-            self.assert_run(self.train(output=output), 2, output, "not a directory")
-        for persist in (self.data, "/dev/null"):
-            self.assert_run(self.train(persist=persist), 2, "--persist", persist)
-
-    def test_removed_but_for_its_swap(self):
-        self.assert_run(self.train(), 0)
-        shutil.rmtree(self.output)
-        self.assert_run(self.train(), 2, "an earlier run", "was removed since", "--overwrite")
-        self.assert_run(self.train(overwrite=True), 0)
+        self.assert_run(self.train(output=self.data + "/out"), 2, self.data + "/out", "not a directory")
+        self.assert_run(self.train(persist=self.data), 2, "--persist", self.data)
 
     def test_foreign_files_stay(self):
         os.mkdir(self.output)
@@ -520,7 +364,7 @@ class OutputTest(BadInput):
         for extent in self.inspect()["extents"]:
             planes.setdefault(extent["plane"], extent)
         self.assertGreaterEqual(len(planes), 4)
-        for plane, extent in planes.items():
+        for number, (plane, extent) in enumerate(planes.items()):
             with self.subTest(plane), open(extent["file"], "r+b") as file:
                 at = extent["offset"] + 5
                 file.seek(at)
@@ -531,7 +375,8 @@ class OutputTest(BadInput):
                 os.fsync(file.fileno())
                 self.assert_run(run("inspect", self.output, "--json"), 4, "generation", plane,
                                 extent["file"])
-                self.assert_run(self.train(resume=True, steps=6), 4, plane, extent["file"])
+                if number in (0, len(planes) - 1):
+                    self.assert_run(self.train(resume=True, steps=6), 4, plane, extent["file"])
                 file.seek(at)
                 file.write(good)
                 file.flush()
@@ -553,7 +398,7 @@ class OutputTest(BadInput):
 
 class NotFiniteTest(BadInput):
     def test_step_and_unit_are_named(self):
-        for changes in ({}, {"clip": 0}, {"dtype": "fp32"}, {"dtype": "fp32", "clip": 0}):
+        for changes in ({}, {"dtype": "fp32", "clip": 0}):
             with self.subTest(changes):
                 result = self.train(lr="1e30", output=self.path(f"o{len(str(changes))}"), steps=20,
                                     **changes)

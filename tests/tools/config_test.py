@@ -11,55 +11,28 @@ from cli_testing import CliTest, read_json, read_rows, run
 
 BASE = {"train_batch_size": 2, "bf16": {"enabled": True}, "gradient_clipping": 1.0}
 ADAMW = {**BASE, "optimizer": {"type": "AdamW", "params": {"lr": 0.01, "weight_decay": 0.1}}}
-ADAM = {**BASE, "optimizer": {"type": "Adam", "params": {"lr": 0.01, "weight_decay": 0.1}}}
 SGD = {**BASE, "optimizer": {"type": "SGD", "params": {"lr": 0.1, "momentum": 0.9}}}
 FP16 = {"train_batch_size": 2, "fp16": {"enabled": True}, "gradient_clipping": 1.0}
 CYCLE = {**ADAMW, "scheduler": {"type": "OneCycle", "params": {
     "cycle_min_lr": 0.001, "cycle_max_lr": 0.01, "cycle_first_step_size": 2}}}
 OVERFLOWS = {**FP16, "fp16": {"enabled": True, "initial_scale_power": 40, "hysteresis": 1}}
 
-
-def scheduled(kind, **params):
-    return {**ADAMW, "scheduler": {"type": kind, "params": {"warmup_num_steps": 2, **params}}}
-
-
-# Key, the file without it, its value. (fp16.consecutive_hysteresis tells only after an overflow
-# between good steps: tests/engine/numeric/loss_scale_test.cc.)
+# Key, the file without it, its value: of each part of what a run is told. What every key tells it shows
+# tests/engine/config/deepspeed_honoured_keys_test.cc, and what comes of that tests/engine/numeric.
 CASES = [
-    ("train_batch_size", {"bf16": {"enabled": True}}, 4),
-    ("train_micro_batch_size_per_gpu", {"bf16": {"enabled": True}}, 4),
-    ("gradient_accumulation_steps", {"bf16": {"enabled": True}}, 2),
-    ("gradient_clipping", BASE, 0.01),
+    ("train_batch_size", {}, 4),
+    ("gradient_accumulation_steps", {}, 2),
+    ("bf16.enabled", {}, True),
+    ("fp16.enabled", {}, True),
+    ("gradient_clipping", ADAMW, 0.01),
     ("optimizer.type", ADAMW, "SGD"),
-    ("optimizer.params.lr", ADAMW, 0.02),
     ("optimizer.params.betas", ADAMW, [0.5, 0.6]),
-    ("optimizer.params.eps", ADAMW, 0.01),
     ("optimizer.params.weight_decay", ADAMW, 0.5),
-    ("optimizer.params.adam_w_mode", ADAM, False),
-    ("optimizer.params.bias_correction", ADAMW, False),
     ("optimizer.params.momentum", SGD, 0.1),
-    ("optimizer.params.dampening", SGD, 0.5),
-    ("optimizer.params.nesterov", SGD, "True"),
-    ("scheduler.type", scheduled("WarmupLR"), "WarmupCosineLR"),
-    ("scheduler.params.warmup_min_lr", scheduled("WarmupLR"), 0.001),
-    ("scheduler.params.warmup_max_lr", scheduled("WarmupLR"), 0.02),
-    ("scheduler.params.warmup_num_steps", scheduled("WarmupLR"), 1e1),
-    ("scheduler.params.warmup_type", scheduled("WarmupLR", warmup_num_steps=4), "linear"),
-    ("scheduler.params.total_num_steps", scheduled("WarmupDecayLR"), 100),
-    ("scheduler.params.warmup_min_ratio", scheduled("WarmupCosineLR", warmup_num_steps=4), 0.5),
-    ("scheduler.params.cos_min_ratio", scheduled("WarmupCosineLR"), 0.5),
-    # The others of these two: tests/engine/config/deepspeed_honoured_keys_test.cc.
-    ("scheduler.params.lr_range_test_step_size", {**ADAMW, "scheduler": {"type": "LRRangeTest"}}, 2),
-    ("scheduler.params.cycle_max_lr", CYCLE, 0.03),
+    ("scheduler", ADAMW, {"type": "WarmupLR", "params": {"warmup_num_steps": 2}}),
     ("scheduler.params.cycle_momentum", CYCLE, False),
-    ("bf16.enabled", {"train_batch_size": 2}, True),
-    ("bfloat16.enabled", {"train_batch_size": 2}, "true"),
-    ("fp16.enabled", {"train_batch_size": 2}, True),
     ("fp16.loss_scale", FP16, 128),
-    ("fp16.initial_scale_power", FP16, 10),
-    ("fp16.loss_scale_window", FP16, 1),
     ("fp16.hysteresis", OVERFLOWS, 3),
-    ("fp16.min_loss_scale", OVERFLOWS, 2**39),
 ]
 
 
@@ -101,14 +74,12 @@ class ConfigTest(CliTest):
                     self.assertEqual(without[text]["exit"], 0, without[text])
                 changed = self.outcome(with_key(config, key, value), f"with-{number}")
                 self.assertNotEqual(changed, without[text])
-                if key != "fp16.min_loss_scale":
-                    self.assertEqual(changed["exit"], 0, changed)
-
-    def test_the_same_file_twice_is_the_same_run(self):
-        self.assertEqual(self.outcome(ADAMW, "a"), self.outcome(ADAMW, "b"))
+                self.assertEqual(changed["exit"], 0, changed)
+        # And the same file twice is the same run.
+        self.assertEqual(self.outcome(ADAMW, "again"), without[json.dumps(ADAMW)])
 
     def test_placement_keys_move_bytes_and_no_numbers(self):
-        plain = self.outcome(ADAMW, "plain", steps=2)
+        plain = self.outcome(ADAMW, "plain", steps=2, lr="0.02")
         os.mkdir(self.path("nvme"))
         zero = {"stage": 3,
                 "offload_param": {"device": "nvme", "nvme_path": self.path("nvme")},
@@ -116,7 +87,7 @@ class ConfigTest(CliTest):
         aio = {"block_size": 65536, "queue_depth": 4, "intra_op_parallelism": 1}
         budgets = {"device_memory": "64MiB", "host_memory": "64MiB"}
         moved = self.outcome({**ADAMW, "zero_optimization": zero, "aio": aio}, "moved", steps=2,
-                             **budgets)
+                             lr="0.02", **budgets)
         self.assertEqual(moved, plain)
         self.assertTrue(os.listdir(self.path("nvme")), "the state lives on nvme_path")
         rows = read_rows(self.path("moved") + "/metrics.jsonl")
@@ -124,16 +95,9 @@ class ConfigTest(CliTest):
         resolved = read_json(self.path("moved"), "config.resolved.json")
         self.assertEqual(resolved["aio.block_size"]["value"], 65536)
         self.assertTrue(resolved["swap"]["source"].startswith(self.path("ds.json") + ":"))
-
-    def test_flags_win_and_both_are_shown(self):
-        output = self.path("shown")
-        result = self.train(config=self.config_file(ADAMW), output=output, lr="0.5", swap=None,
-                            offload=None, micro_batch=None, steps=1)
-        self.assert_run(result, 0)
-        self.assertEqual(read_rows(output + "/metrics.jsonl")[0]["lr"], 0.5)
-        lr = read_json(output, "config.resolved.json")["lr"]
-        self.assertEqual((lr["value"], lr["source"]), (0.5, "--lr"))
-        self.assertEqual(lr["overrides"]["value"], 0.01)
+        # A flag wins, and both are shown.
+        lr = resolved["lr"]
+        self.assertEqual((lr["value"], lr["source"], lr["overrides"]["value"]), (0.02, "--lr", 0.01))
 
     def test_trainer_flags_do_the_same(self):
         ours = self.train(output=self.path("ours"), steps=2, dtype="bf16", moments="8bit", betas="0.8,0.9",
@@ -180,10 +144,6 @@ class ConfigTest(CliTest):
         self.assertNotIn("exp_avg_sq", digests["transformer.wte.weight"])
         self.assert_run(self.train(config=config, output=self.path("other"), steps=2, optimizer="lion", eps="1e-8"), 2,
                         "--eps has no meaning with --optimizer lion")
-        params["eps"] = 1e-8
-        config = self.config_file({**BASE, "optimizer": {"type": "Lion", "params": params}})
-        self.assert_run(self.train(config=config, output=self.path("other"), steps=2), 2,
-                        "'optimizer.params.eps' is not a parameter of Lion")
 
     def test_lamb(self):
         params = {"lr": 0.001, "weight_decay": 0.01, "max_coeff": 0.3, "min_coeff": 0.02}
@@ -193,20 +153,15 @@ class ConfigTest(CliTest):
         base = self.config_file(BASE)
         lamb = {"config": base, "steps": 3, "optimizer": "lamb", "lr": "0.001"}
         placed = {"offload": "nvme", "device_memory": "64MiB", "host_memory": "64MiB"}
-        for output, flags in (("flags", {"trust_ratio": "0.02,0.3"}),
-                              ("nvme", {"trust_ratio": "0.02,0.3", **placed}), ("other", {})):
+        for output, flags in (("flags", {"trust_ratio": "0.02,0.3", **placed}), ("other", {})):
             self.assert_run(self.train(output=self.path(output), **lamb, **flags), 0)
-        digests = {name: self.inspect(self.path(name))["digests"] for name in ("file", "flags", "nvme", "other")}
+        digests = {name: self.inspect(self.path(name))["digests"] for name in ("file", "flags", "other")}
         self.assertEqual(digests["file"], digests["flags"])
-        self.assertEqual(digests["file"], digests["nvme"])
         self.assertNotEqual(digests["file"], digests["other"])
         self.assert_run(self.train(output=self.path("flags"), resume=True, **{**lamb, "steps": 4}), 2, "trust-ratio")
         for flags, words in (({"trust_ratio": "3,2"}, "the least comes first"),
                              ({"update": "immediate", "clip": "0", "dtype": "bf16"}, "with --optimizer lamb")):
             self.assert_run(self.train(output=self.path("bad"), **lamb, **flags), 2, words)
-        config = self.config_file({**BASE, "optimizer": {"type": "AdamW", "params": params}})
-        self.assert_run(self.train(config=config, output=self.path("bad"), steps=2), 2,
-                        "is not a parameter of this optimizer")
         config = self.config_file({**BASE, "optimizer": {"type": "OneBitLamb", "params": {}}})
         self.assert_run(self.train(config=config, output=self.path("bad"), steps=2), 2, "ZeroOneAdam", "OneBitLamb")
 
@@ -215,17 +170,15 @@ class ConfigTest(CliTest):
         placed = {"offload": "nvme", "device_memory": "64MiB", "host_memory": "64MiB"}
         outcomes = {}
         for name, flags, words in (("plain", {}, "after all gradients were measured"),
-                                   ("nvme", placed, "after all gradients were measured"),
                                    ("scaled", {"scale_parameter": True, "clip_threshold": "0.5"},
                                     "after all state was read and measured"),
                                    ("slow", {"decay_rate": "0.5"}, "")):
             self.assert_run(self.train(output=self.path(name), **adafactor, **flags), 0, words)
             outcomes[name] = self.inspect(self.path(name))["digests"]
         self.assertEqual(sorted(outcomes["plain"]["transformer.wte.weight"]), ["residual", "weight"])
-        self.assertEqual(outcomes["plain"], outcomes["nvme"])
         self.assertNotEqual(outcomes["plain"], outcomes["scaled"])
         self.assertNotEqual(outcomes["plain"], outcomes["slow"])
-        # The moments go with a commit.
+        # The moments go with a commit, and may be elsewhere then.
         resumed = self.path("resumed")
         self.assert_run(self.train(output=resumed, **{**adafactor, "steps": 2}), 0)
         self.assert_run(self.train(output=resumed, resume=True, **{**adafactor, "decay_rate": "0.5"}), 2,
@@ -237,8 +190,6 @@ class ConfigTest(CliTest):
                              ({"clip_threshold": "0"}, "clip_threshold is 0"),
                              ({"update": "immediate", "clip": "0", "dtype": "bf16"}, "with --optimizer adafactor")):
             self.assert_run(self.train(output=self.path("bad"), **adafactor, **flags), 2, words)
-        self.assert_run(self.train(output=self.path("bad"), steps=2, scale_parameter=True), 2,
-                        "--scale-parameter has no meaning without --optimizer adafactor")
 
     def test_one_bit_adam(self):
         """Second moments stand still after a step, and all else moves."""
@@ -250,16 +201,15 @@ class ConfigTest(CliTest):
             self.assert_run(result, 0)
             return result, self.inspect(output)["digests"]["transformer.wte.weight"]
         _, adamw = digests(2, "AdamW", weight_decay=0)
-        for kind, params in (("OneBitAdam", {"freeze_step": 2, "cuda_aware": False, "comm_backend_name": "nccl"}),
-                             ("ZeroOneAdam", {"var_freeze_step": 1, "local_step_scaler": 32678})):
-            with self.subTest(kind):
-                result, before = digests(2, kind, **params)
-                self.assertIn("not in one bit", result.stderr)
-                self.assertEqual(before, adamw)
-                _, after = digests(4, kind, **params)
-                self.assertEqual(after["exp_avg_sq"], before["exp_avg_sq"])
-                self.assertNotEqual(after["exp_avg"], before["exp_avg"])
-                self.assertNotEqual(after["weight"], before["weight"])
+        # ZeroOneAdam says when in other words: tests/engine/config/deepspeed_honoured_keys_test.cc.
+        params = {"freeze_step": 2, "cuda_aware": False, "comm_backend_name": "nccl"}
+        result, before = digests(2, "OneBitAdam", **params)
+        self.assertIn("not in one bit", result.stderr)
+        self.assertEqual(before, adamw)
+        _, after = digests(4, "OneBitAdam", **params)
+        self.assertEqual(after["exp_avg_sq"], before["exp_avg_sq"])
+        self.assertNotEqual(after["exp_avg"], before["exp_avg"])
+        self.assertNotEqual(after["weight"], before["weight"])
         config = self.config_file({**BASE, "optimizer": {"type": "AdamW", "params": {"freeze_step": 3}}})
         self.assert_run(self.train(config=config, output=self.path("bad"), steps=2), 2,
                         "is not a parameter of this optimizer")
@@ -319,7 +269,6 @@ class ConfigTest(CliTest):
                             "--eval-strategy=steps": ["--eval-every"],
                             "--load_in_8bit": ["--base-dtype int8"],
                             "--task_name": ["--task classify"],
-                            "--lrate": ["did you mean --lr?"],
                             "--seq_length": ["did you mean", "--seq-len"]}.items():
             result = run("train", "--model", self.model, "--data", self.data, "--output",
                          self.output, flag, "10")
@@ -334,12 +283,7 @@ class ConfigTest(CliTest):
     def test_bad_files(self):
         self.refuse('{\n "zero_optimization": {\n  "stage": 3,\n  "offload_parm": {}\n }\n}',
                     "ds.json:4", "offload_parm", "offload_param")
-        self.refuse('{\n "train_batch_size": 8,\n "train_micro_batch_size_per_gpu": 3\n}',
-                    "ds.json:2", "8", "3")
-        self.refuse('{\n "train_batch_size": "many"\n}', "ds.json:2", "train_batch_size", "many")
         self.refuse('{ # one\n /* two\n */ "bf16": {"enabled": tru},\n}', "ds.json:3")
-        self.refuse('{\n "scheduler": {"type": "StepLR",\n "params": {"gamma": 1}}\n}',
-                    "ds.json:2", "StepLR", "WarmupLR")
         self.refuse("eyJhIjogMX0=", "ds.json:1")
         result = self.train(config=self.path("none.json"))
         self.assert_run(result, 2, "--config", "none.json")

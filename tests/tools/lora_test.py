@@ -58,15 +58,21 @@ def write_int8(folder, skipped=()):
 
 class LoraTest(CliTest):
     config = LLAMA | {"n_positions": 16}
+    trained = {}  # the base's files, made once
 
     def setUp(self):
         super().setUp()
         self.write("model-in/config.json", LLAMA)
         self.text = self.write("text.txt", "Spillway. " * 80)
         self.base = os.path.join(self.dir, "base")
-        self.assert_run(self.train_here(steps=6, lr=3e-3, dtype="fp32"), 0)
-        shutil.copytree(os.path.join(self.output, "model"), self.base)
-        self.begin_afresh()
+        if not self.trained:
+            self.assert_run(self.train_here(steps=6, lr=3e-3, dtype="fp32"), 0)
+            for name in os.listdir(self.path("out/model")):
+                with open(self.path("out/model/" + name), "rb") as file:
+                    self.trained[name] = file.read()
+            self.begin_afresh()
+        for name, content in self.trained.items():
+            self.write("base/" + name, content)
 
     def train_here(self, **changes):
         return self.train(**{"tokenizer": "bytes", "data": self.text, **changes})
@@ -97,17 +103,14 @@ class LoraTest(CliTest):
         # Only adapters have more than a weight.
         for name, planes in whole["digests"].items():
             self.assertEqual(len(planes), 3 if ".lora_" in name else 1, name)
-        # In memory, and with a kill between: the same bits.
-        self.begin_afresh()
-        self.assert_run(self.adapt(steps=6, offload="none"), 0)
-        self.assertEqual(self.weights(), weights)
+        # With a kill between, and going on in memory: the same bits.
         self.begin_afresh()
         process = self.start(self.flags(model=self.base, data=self.text, tokenizer="bytes", **LORA,
                                         steps=6, commit_every=1), stderr=subprocess.DEVNULL)
         self.wait_for_rows(process, 3)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        self.assert_run(self.adapt(steps=6, commit_every=1, resume=True), 0)
+        self.assert_run(self.adapt(steps=6, commit_every=1, offload="none", resume=True), 0)
         self.assertEqual(self.weights(), weights)
         self.assertEqual(self.outcome()["digests"], whole["digests"])
         self.assert_run(self.adapt(steps=8, resume=True, lora_alpha=5), 2, "adapters")
@@ -154,13 +157,6 @@ class LoraTest(CliTest):
         self.assertEqual(said, self.continuation("--model", self.base, "--adapter",
                                                  self.adapter()))
 
-    def test_what_is_frozen_of_an_adapter_is_exported_too(self):
-        self.assert_run(self.adapt(steps=2, lora_targets="q_proj", modules_to_save="lm_head",
-                                   freeze="lm_head"), 0)
-        head = self.weights()["base_model.model.lm_head.weight"]
-        self.assertEqual(head, read_tensors(self.base)["lm_head.weight"])
-        self.continuation("--model", self.base, "--adapter", self.adapter())
-
     def test_a_config_of_peft_says_all_of_it(self):
         config = {"peft_type": "LORA", "r": 3, "lora_alpha": 4, "target_modules": ["v_proj"],
                   "layers_to_transform": [1], "use_dora": False, "lora_bias": False}
@@ -170,21 +166,18 @@ class LoraTest(CliTest):
         self.assertEqual([name.split(".")[4] for name in self.weights()], ["1", "1"])
         self.begin_afresh()
         for change, words in [
-                ({"use_dora": True}, ["use_dora", "adapter_config.json:"]),
                 ({"target_modules": ["v_projection"]}, ["v_projection", "v_proj", "all-linear"]),
                 ({"target_modules": ["embed_tokens"]}, ["beside which there are no adapters", "--modules-to-save"]),
                 ({"modules_to_save": ["lm_headed"]}, ["lm_headed", "not in the model"]),
-                ({"r": 0}, ["r is 0"]),
-                ({"target_modules": "(v_proj"}, ["(v_proj", "regular expression"]),
                 ({"layers_to_transform": [7]}, ["v_proj", "layers"]),
-                ({"a_new_kind": True}, ["a_new_kind is true"])]:
+                ({"a_new_kind": True}, ["a_new_kind is true", "adapter_config.json:"])]:
             with self.subTest(change):
                 self.write("adapter_config.json", config | change)
                 self.assert_run(self.train_here(**flags), 2, *words)
                 self.assertFalse(os.path.exists(self.output))
 
     def test_a_base_in_nf4_is_written_once_and_computes_the_same_anywhere(self):
-        flags = {"base_dtype": "nf4", "steps": 6, "lr": 3e-2}
+        flags = {"base_dtype": "nf4", "steps": 4, "lr": 3e-2}
         self.assert_run(self.adapt(**flags, offload="nvme"), 0, "kept in nf4", "written once")
         whole, weights = self.outcome(), self.weights()
         said = self.continuation("--model", self.output)
@@ -193,24 +186,18 @@ class LoraTest(CliTest):
         self.assertEqual(said, self.continuation("--model", merged))
         self.assertEqual(sorted(read_tensors(merged)), sorted(read_tensors(self.base)))
         self.begin_afresh()
-        self.assert_run(self.adapt(**flags, offload="none"), 0)
-        self.assertEqual(self.weights(), weights)
-        self.begin_afresh()
-        self.assert_run(self.adapt(**flags, ranks=2, accumulate=1), 0)
-        of_two = self.weights()
-        self.begin_afresh()
-        self.assert_run(self.adapt(**flags, ranks=2, accumulate=1, shard="none"), 0)
-        self.assertEqual(self.weights(), of_two)
-        self.begin_afresh()
-        process = self.start(self.flags(model=self.base, data=self.text, tokenizer="bytes", **LORA,
-                                        **flags, commit_every=1), stderr=subprocess.DEVNULL)
-        self.wait_for_rows(process, 3)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        self.assert_run(self.adapt(**flags, commit_every=1, resume=True), 0)
+        self.assert_run(self.adapt(**flags | {"steps": 2}, offload="none"), 0)
+        self.assert_run(self.adapt(**flags, resume=True), 0)
         self.assertEqual(self.weights(), weights)
         self.assertEqual(self.outcome()["digests"], whole["digests"])
-        self.assert_run(self.adapt(**flags | {"base_dtype": "int8"}, resume=True), 2, "base-dtype")
+        of_two = []
+        for shard in ("full", "none"):
+            self.begin_afresh()
+            self.assert_run(self.adapt(**flags | {"steps": 2}, ranks=2, accumulate=1, shard=shard), 0)
+            of_two.append(self.weights())
+        self.assertEqual(*of_two)
+        self.assert_run(self.adapt(**flags | {"base_dtype": "int8", "steps": 2}, ranks=2, accumulate=1,
+                                   shard="none", resume=True), 2, "base-dtype")
         self.assert_run(self.train_here(model=self.base, base_dtype="nf4", overwrite=True), 2,
                         "--base-dtype nf4", "--lora-r")
         self.assert_run(self.adapt(base_dtype="fp4"), 2, "--base-dtype", "nf4")
@@ -262,13 +249,10 @@ class LoraTest(CliTest):
         self.begin_afresh()
         self.assert_run(self.adapt(**flags, base_dtype="int8"), 0, "kept in int8")
         self.assertNotEqual(self.weights(), weights)
-        # The same on --resume, and in memory.
+        # The same in memory, and on --resume.
         self.begin_afresh()
-        self.assert_run(self.adapt(**flags | {"steps": 2}), 0)
+        self.assert_run(self.adapt(**flags | {"steps": 2}, offload="none"), 0)
         self.assert_run(self.adapt(**flags, resume=True), 0)
-        self.assertEqual(self.weights(), weights)
-        self.begin_afresh()
-        self.assert_run(self.adapt(**flags, offload="none"), 0)
         self.assertEqual(self.weights(), weights)
         # estimate knows it from the files.
         shutil.copytree(self.base, all_of_it)
@@ -298,7 +282,6 @@ class LoraTest(CliTest):
                 ({"lora_r": 0}, ["--lora-r '0'"]),
                 ({"lora_dropout": 1}, ["--lora-dropout '1'"]),
                 ({"lora_bias": "some"}, ["--lora-bias", "lora_only"]),
-                ({"lora_targets": "wq"}, ["wq", "q_proj"]),
                 ({"lora_r": None}, ["needs --lora-r"]),
                 ({"adapter": "elsewhere"}, ["--lora-r", "--adapter"])]:
             with self.subTest(changes):
@@ -339,7 +322,7 @@ class NewHeadTest(CliTest):
         self.write("model-in/config.json", classify_test.BERT)
         self.data = self.write("train.jsonl", classify_test.jsonl(classify_test.made_rows(64, 1)))
         self.held_out = self.write("dev.jsonl", classify_test.jsonl(classify_test.made_rows(16, 2)))
-        self.assert_run(self.classify(), 0)
+        self.assert_run(self.classify(steps=1), 0)
         trained = read_tensors(os.path.join(self.output, "model"))
         self.write("model-in/model.safetensors", safetensors(
             {name: shape for name, (_, shape, _) in trained.items()
@@ -371,11 +354,10 @@ class NewHeadTest(CliTest):
                 names = read_tensors(os.path.join(adapter, "adapter_model.safetensors"))
                 for module in ("classifier", "bert.pooler.dense"):
                     self.assertIn(f"base_model.model.{module}.weight", names)
-                rows = self.predict("--model", self.output)
-                self.assertEqual(self.predict("--model", self.model, "--adapter", adapter,
-                                              "--dtype", "fp32"), rows)
-                self.assert_run(self.classify(lora_r=2, modules_to_save=given, steps=4,
-                                              resume=True), 0)
+        rows = self.predict("--model", self.output)
+        self.assertEqual(self.predict("--model", self.model, "--adapter", adapter, "--dtype", "fp32"),
+                         rows)
+        self.assert_run(self.classify(lora_r=2, modules_to_save=given, steps=4, resume=True), 0)
 
 
 if __name__ == "__main__":

@@ -122,19 +122,19 @@ class PicturesTest(CliTest):
             shutil.rmtree(os.path.join(self.swap, name))
 
     def test_the_same_bits_in_memory_on_nvme_and_after_a_stop(self):
-        whole = {"commit_every": 3, "steps": 16, "eval_data": self.held_out}
+        whole = {"commit_every": 2, "steps": 8, "eval_data": self.held_out}
         self.assert_run(self.learn(swap=None, offload="none", **whole), 0, "augment crop-flip")
         expected = self.outcome()
         self.begin_afresh()
         words = self.flags(seq_len=None, dtype="fp32", micro_batch=8, accumulate=2, optimizer="sgd",
                            momentum=0.9, lr=0.05, clip=0, **whole)
         process = self.start(words, stderr=subprocess.DEVNULL)
-        self.wait_for_rows(process, 4)
+        self.wait_for_rows(process, 3)
         process.send_signal(signal.SIGKILL)
         process.wait()
         self.assert_run(self.learn(resume=True, **whole), 0)
         self.assertEqual(self.outcome(), expected)
-        self.assert_run(self.learn(resume=True, augment="none", **{**whole, "steps": 17}), 2,
+        self.assert_run(self.learn(resume=True, augment="none", **{**whole, "steps": 9}), 2,
                         "augment")
 
     def test_folders_name_the_labels(self):
@@ -168,11 +168,11 @@ class PicturesTest(CliTest):
 
     def test_adapters_of_convolutions(self):
         base = self.path("base")
-        self.assert_run(self.learn(steps=20, output=base), 0)
+        self.assert_run(self.learn(steps=6, output=base), 0)
         self.begin_second()
         adapts = {"model": os.path.join(base, "model"), "lora_r": 2, "lora_dropout": 0.1,
                   "optimizer": "adamw", "momentum": None, "lr": "1e-2", "eval_data": self.held_out}
-        whole = {**adapts, "steps": 6, "commit_every": 4}
+        whole = {**adapts, "steps": 4}
         self.assert_run(self.learn(**whole, swap=None, offload="none"), 0, "running statistics")
         expected = self.outcome()
         tensors = header_of(self.path("out/adapter/adapter_model.safetensors"))
@@ -192,7 +192,7 @@ class PicturesTest(CliTest):
         before = self.predict(self.held_out, model=os.path.join(base, "model"))
         self.assertNotEqual(before[0]["scores"], rows[0]["scores"])
         self.begin_afresh()
-        self.assert_run(self.learn(**{**whole, "steps": 4}), 0)
+        self.assert_run(self.learn(**{**whole, "steps": 2}), 0)
         self.assert_run(self.learn(**whole, resume=True), 0)
         self.assertEqual(self.outcome(), expected)
         estimate = run("estimate", "--model", os.path.join(base, "model"), "--lora-r", 2,
@@ -200,11 +200,10 @@ class PicturesTest(CliTest):
         self.assert_run(estimate, 0, "of them trained")
 
     def test_bad_input_is_named(self):
+        # What labelled_pictures_test.cc has not.
         cut = self.write("cut.bin", cifar(3, 1)[:-7])
         for changes, *words in (
                 ({"data": cut}, "cut.bin has 9212 bytes", "3073"),
-                ({"data": self.path("none")}, "none: no such file"),
-                ({"data": self.path("model-in")}, "has no pictures"),
                 ({"seq_len": 8}, "--seq-len", "classifies pictures"),
                 ({"lora_r": 4, "lora_targets": "normalization"}, "beside which there are no adapters", "convolution"),
                 ({"micro_batch": 1, "picture_size": 8}, "--micro-batch 1", "batch norm"),
@@ -213,11 +212,7 @@ class PicturesTest(CliTest):
             self.assert_run(self.learn(**changes), 2, *words)
             self.assert_nothing_left()
         self.write("model-in/config.json", RESNET | {"num_labels": 7})
-        self.assert_run(self.learn(), 2, "data_batch_1.bin, record 7: label 7", "num_labels")
         self.assert_run(self.learn(data=self.folders(), picture_size=24), 2, "2 folders", "7 labels")
-        self.write("model-in/config.json",
-                   RESNET | {"id2label": {"0": "cat", "1": "bird"}})
-        self.assert_run(self.learn(data=self.folders(), picture_size=24), 2, "no label \"apple\"")
         # One whose beginning is good is found when it is read.
         self.write("model-in/config.json", RESNET)
         with open(os.path.join(PICTURES, "colours.jpg"), "rb") as file:
@@ -243,8 +238,8 @@ class PicturesTest(CliTest):
 
         def command(output, *more):
             return [example, "--data", self.data, "--eval-data", self.held_out, "--output",
-                    self.path(output), "--width", "4", "--micro-batch", "8", "--lr", "0.05",
-                    "--device-memory", "64MiB", "--host-memory", "64MiB", "--steps", "12", *more]
+                    self.path(output), "--width", "2", "--micro-batch", "16", "--lr", "0.03",
+                    "--device-memory", "64MiB", "--host-memory", "64MiB", "--steps", "10", *more]
 
         def train(output, *more, code=0):
             result = subprocess.run(command(output, *more), capture_output=True, text=True,
@@ -252,6 +247,7 @@ class PicturesTest(CliTest):
             self.assertEqual(result.returncode, code, result.stderr)
             return result
 
+        self.write("cifar/test_batch.bin", cifar(8, 2))
         self.assertIn("accuracy", train("nvme", "--swap", self.swap).stdout)
         rows = self.rows(self.path("nvme"))
         self.assertLess(rows[-1]["loss"], rows[0]["loss"])

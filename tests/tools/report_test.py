@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""report.html: what is in it, that nothing a user names can break out of it, and that a real
-browser draws a run of 10,000 steps in time. Without Chromium the browser's part is skipped."""
+"""report.html: what is in it, and that a real browser draws a run of 10,000 steps in time. Without
+Chromium the browser's part is skipped."""
 
 import json
 import math
@@ -15,12 +15,11 @@ from html.parser import HTMLParser
 from subprocess import DEVNULL
 
 import cli_testing
-from cli_testing import CliTest, read_json, read_rows, read_text, run
+from cli_testing import CliTest, read_rows, read_text, run
 
 STEPS = 10000
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
                None)
-HOSTILE = """</script><script>alert('x')</script>"&'<b>"""
 
 
 def made_up_row(step, generator):
@@ -124,7 +123,7 @@ class ReportTest(CliTest):
         self.assertNotIn("url(", page.source.replace("url(#", ""))
 
     def test_says_what_the_run_did(self):
-        self.trained(lr="0.004", accumulate=3)
+        result = self.trained(lr="0.004", accumulate=3)
         page = self.page()
         self.assert_self_contained(page)
         rows = read_rows(os.path.join(self.output, "metrics.jsonl"))
@@ -138,6 +137,13 @@ class ReportTest(CliTest):
             self.assertIn(words.replace(",", ""), page.text.replace(",", ""), words)
         self.assertEqual(page.figures, ["loss", "perplexity", "lr", "grad_norm", "time",
                                         "tokens_per_second", "busy", "memory", "nvme"])
+        best = None
+        for row in evaluations:
+            self.assertAlmostEqual(row["perplexity"], math.exp(row["loss"]), delta=1e-6)
+            self.assertEqual(row["best"], best is None or row["loss"] < best["loss"])
+            best = row if row["best"] else best
+            self.assertEqual(row["best_step"], best["step"])
+        self.assertIn(f"held out   {evaluations[-1]['loss']:.4f}, perplexity", result.stderr)
         data = page.data()
         self.assertEqual(data["steps"]["step"], [row["step"] for row in rows])
         for drawn, row in zip(data["steps"]["fields"]["loss"]["mean"], rows):
@@ -145,45 +151,6 @@ class ReportTest(CliTest):
         self.assertEqual(data["evaluations"]["step"], [0, 2, 4])
         self.assertEqual(data["commits"], [2, 4])
         self.assertEqual(data["budgets"], {"device": 64 << 20, "host": 64 << 20})
-
-    def test_evaluations_name_the_best(self):
-        result = self.trained(steps=6)
-        rows = read_rows(os.path.join(self.output, "eval.jsonl"))
-        self.assertEqual([row["step"] for row in rows], [0, 2, 4, 6])
-        best = None
-        for row in rows:
-            self.assertAlmostEqual(row["perplexity"], math.exp(row["loss"]), delta=1e-6)
-            self.assertEqual(row["best"], best is None or row["loss"] < best["loss"])
-            best = row if row["best"] else best
-            self.assertEqual(row["best_step"], best["step"])
-        self.assertIn(f"held out   {rows[-1]['loss']:.4f}, perplexity", result.stderr)
-
-    def test_nothing_breaks_out_of_it(self):
-        hostile = self.path("model" + HOSTILE.replace("/", "⁄"))
-        shutil.move(self.model, hostile)
-        data = self.path("data" + HOSTILE.replace("/", "⁄").replace("'", "`") + ".bin")
-        shutil.move(self.data, data)
-        self.model, self.data = hostile, data
-        self.trained()
-        page = self.page()
-        self.assertIn(os.path.basename(hostile), page.text)
-        self.assertIn(os.path.basename(data), page.text)
-        self.assertNotIn("<b>", page.source)
-        self.assertEqual(len(page.scripts), 3)
-        # What a damaged or made-up file says is escaped too.
-        run_json = read_json(self.output, "run.json")
-        run_json["plan_summary"] = run_json["units"][0]["name"] = HOSTILE
-        run_json["parts"][-1].update(state="failed", message=HOSTILE)
-        run_json["parts"][-1]["host"] = run_json["dtype"] = HOSTILE
-        self.write("out/run.json", run_json)
-        row = made_up_row(1, random.Random(1))
-        row["binding"] = {"forward": HOSTILE}
-        write_rows(os.path.join(self.output, "metrics.jsonl"), [row])
-        self.assert_run(run("report", self.output), 0)
-        page = self.page()
-        self.assertEqual(len(page.scripts), 3)
-        self.assertNotIn("<b>", page.source)
-        self.assertGreaterEqual(page.text.count(HOSTILE), 5)
 
     def test_to_a_link_and_to_what_is_no_file(self):
         self.trained(steps=2)
@@ -227,23 +194,6 @@ class ReportTest(CliTest):
         self.assertIn("stopped by SIGTERM", text)
         self.assertIn("ended without a word", text)
 
-    def test_a_report_that_cannot_be_written_stops_nothing(self):
-        report = os.path.join(self.output, "report.html")
-        with open(self.path("log"), "w", encoding="utf-8") as log:
-            process = self.start(self.flags(steps=1000000), stderr=log)
-        self.wait_for(lambda: os.path.exists(report) and self.rows(), process)
-        while not os.path.isdir(report):  # until it comes between two reports of the run
-            try:
-                os.remove(report)
-                os.makedirs(os.path.join(report, "in-the-way"))
-            except OSError:
-                pass
-        self.wait_for_rows(process, len(self.rows()) + 3)
-        process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(60), 75)
-        text = read_text(self.path("log"))
-        self.assertEqual(text.lower().count("training goes on"), 1, text)
-
     def test_report_refuses_what_is_no_run(self):
         self.assert_run(run("report", self.path("nowhere")), 2, "nowhere", "--output")
         os.mkdir(self.output)
@@ -254,34 +204,15 @@ class ReportTest(CliTest):
         self.write("out/run.json", "{")
         self.assert_run(run("report", self.output), 2, "run.json")
 
-    def test_rows_and_settings_that_say_nothing_are_left_out(self):
-        self.trained(steps=2)
-        held_out = os.path.join(self.output, "eval.jsonl")
-        rows = read_rows(held_out)
-        last = rows[-1] | {"sparkle": 3}
-        write_rows(held_out, rows + [last | {"metric": metric} for metric in ("sparkle", "sparkle", 5)])
-        settings = read_json(self.output, "config.resolved.json")
-        self.write("out/config.resolved.json", settings | {"host-memory": {"source": "the moon"}})
-        self.assert_run(run("report", self.output), 0)
-        text = self.page().text
-        self.assertIn("Best held-out loss", text)
-        self.assertNotIn("the moon", text)
-        # A run that goes on reads them, too.
-        self.trained(steps=4, resume=True)
-        self.assertEqual([row["step"] for row in read_rows(held_out)], [0, 2, 2, 2, 2, 4])
-
     def test_tensorboard_files(self):
         events = self.path("events/of/the/run")
         self.trained(tensorboard=events)
-        self.trained(tensorboard=events, steps=6, resume=True)
-        files = sorted(os.listdir(events))
-        self.assertEqual(len(files), 2)
-        for name in files:
-            self.assertRegex(name, r"^events\.out\.tfevents\.\d{10}\.")
-            with open(os.path.join(events, name), "rb") as file:
-                content = file.read()
-            for tag in (b"train/loss", b"train/lr", b"eval/loss", b"eval/perplexity"):
-                self.assertIn(tag, content)
+        name, = os.listdir(events)
+        self.assertRegex(name, r"^events\.out\.tfevents\.\d{10}\.")
+        with open(os.path.join(events, name), "rb") as file:
+            content = file.read()
+        for tag in (b"train/loss", b"train/lr", b"eval/loss", b"eval/perplexity"):
+            self.assertIn(tag, content)
         shutil.rmtree(self.output)
         self.assert_run(self.train(tensorboard=self.write("file", ""), overwrite=True), 2,
                         "--tensorboard")

@@ -4,6 +4,7 @@
 import os
 import shutil
 import signal
+import time
 from subprocess import DEVNULL
 
 import cli_testing
@@ -46,49 +47,37 @@ class SignalsTest(CliTest):
 
     def test_each_signal(self):
         # The steps of a schedule-free run may grow, so the stopped run is a very long one.
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
-            for changes in ({}, {"clip": 0}):
+        for number, changes in ((signal.SIGTERM, {}), (signal.SIGINT, {"clip": 0}),
+                                (signal.SIGUSR1, {})):
+            self.begin_afresh()
+            with self.subTest(number.name, **changes):
+                process = self.start(self.command(steps=1000000, **changes))
+                self.wait_for_rows(process, 3)
+                process.send_signal(number)
+                _, text = process.communicate(timeout=600)
+                self.assertEqual(process.returncode, 75)
+                self.assertIn(number.name, text)
+                self.assertIn("--resume", text)
+                found = self.inspect()
+                self.assertGreaterEqual(found["step"], 3)
+                self.assertFalse(found["finished"])
+                self.assertFalse(os.path.exists(os.path.join(self.output, "model")))
+                self.steps = found["step"] + 10
+                result = run(*self.command(resume=True, **changes))
+                self.assert_run(result, 0, f"resuming after step {found['step']}")
+                resumed = self.outcome()
                 self.begin_afresh()
-                with self.subTest(number.name, **changes):
-                    self.assertEqual(self.stop(number, steps=1000000, **changes), 75)
-                    found = self.inspect()
-                    self.assertGreaterEqual(found["step"], 3)
-                    self.assertFalse(found["finished"])
-                    self.assertFalse(os.path.exists(os.path.join(self.output, "model")))
-                    self.steps = found["step"] + 10
-                    result = run(*self.command(resume=True, **changes))
-                    self.assert_run(result, 0, f"resuming after step {found['step']}")
-                    resumed = self.outcome()
-                    self.begin_afresh()
-                    self.assertEqual(resumed, self.uninterrupted(**changes))
-
-    def test_the_process_has_the_programs_name(self):
-        # As `pkill spillway` looks for it; the program starts itself again (OMP_WAIT_POLICY).
-        environment = cli_testing.environment()
-        environment.pop("OMP_WAIT_POLICY", None)
-        process = self.start(self.command(steps=1000000), stderr=DEVNULL, env=environment)
-        self.wait_for_rows(process, 1)
-        self.assertEqual(read_text(f"/proc/{process.pid}/comm").strip(), "spillway")
-
-    def test_signal_names_the_way_on(self):
-        process = self.start(self.command(steps=1000000))
-        self.wait_for_rows(process, 1)
-        process.send_signal(signal.SIGTERM)
-        _, text = process.communicate(timeout=600)
-        self.assertEqual(process.returncode, 75)
-        self.assertIn("SIGTERM", text)
-        self.assertIn("--resume", text)
+                self.assertEqual(resumed, self.uninterrupted(**changes))
 
     def test_signal_before_a_step_is_taken(self):
         """Nothing is begun then, and whoever puts the job into the queue again can go on."""
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
-            for ranks in (None, 2):
-                with self.subTest(number.name, ranks=ranks):
-                    result = run(*self.command(ranks=ranks), preexec_fn=send_before(number))
-                    self.assert_run(result, 75, f"stopped by {number.name} before a step was taken: "
-                                    "nothing was begun; continue with the same command and --resume")
-                    self.assertNotIn("error", result.stderr)
-                    self.assert_nothing_left()
+        for number, ranks in ((signal.SIGTERM, None), (signal.SIGINT, 2), (signal.SIGUSR1, None)):
+            with self.subTest(number.name, ranks=ranks):
+                result = run(*self.command(ranks=ranks), preexec_fn=send_before(number))
+                self.assert_run(result, 75, f"stopped by {number.name} before a step was taken: "
+                                "nothing was begun; continue with the same command and --resume")
+                self.assertNotIn("error", result.stderr)
+                self.assert_nothing_left()
         self.assert_run(run(*self.command(steps=4)), 0)
         before = self.inspect()
         result = run(*self.command(resume=True), preexec_fn=send_before(signal.SIGUSR1))
@@ -122,11 +111,16 @@ class SignalsTest(CliTest):
         self.assertGreaterEqual(self.inspect()["step"], 1)
 
     def test_begins_without_standard_streams(self):
-        """Where the log would go into a file of the run's own."""
-        process = self.start(self.command(steps=1000000), preexec_fn=lambda: os.closerange(0, 3))
+        """Where the log would go into a file of the run's own. The process has the program's name, as
+        `pkill spillway` looks for it, though the program starts itself again (OMP_WAIT_POLICY)."""
+        environment = cli_testing.environment()
+        environment.pop("OMP_WAIT_POLICY", None)
+        process = self.start(self.command(steps=1000000), env=environment,
+                             preexec_fn=lambda: os.closerange(0, 3))
         self.wait_for_rows(process, 1)
         self.assertEqual([os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in range(3)],
                          ["/dev/null"] * 3)
+        self.assertEqual(read_text(f"/proc/{process.pid}/comm").strip(), "spillway")
 
     def test_signal_while_starting(self):
         """Whenever it comes: 75 or the signal's own end before it is handled, and all resumes."""
@@ -134,11 +128,11 @@ class SignalsTest(CliTest):
 
         def there(name):
             return lambda: os.path.exists(os.path.join(self.output, name))
-        for moment in (lambda: True, there("lock"), lambda: os.listdir(self.swap),
-                       there("run.json"), there("metrics.jsonl"), lambda: self.rows()):
+        for moment in (there("lock"), lambda: os.listdir(self.swap), there("metrics.jsonl"),
+                       lambda: self.rows()):
             process = self.start(self.command(), stderr=DEVNULL)
             while process.poll() is None and not moment():
-                pass
+                time.sleep(0.001)
             process.send_signal(signal.SIGTERM)
             self.assertIn(process.wait(60), (0, 75, -signal.SIGTERM))
             result = run(*self.command(resume=True))
@@ -205,66 +199,45 @@ class SignalsTest(CliTest):
             self.assertEqual([row["step"] for row in self.rows()], list(range(1, step + 1)))
             self.assertEqual([row["step"] for row in self.evaluations()], [0, step])
 
-    def test_more_steps(self):
-        expected = self.uninterrupted()
-        self.assert_run(run(*self.command(steps=20)), 0)
-        self.assertNotEqual(self.outcome()["exported"], expected["exported"])
-        # The export of step 20 gives way to that of the last step.
-        self.assert_run(run(*self.command(resume=True)), 0, "resuming after step 20")
-        self.assertEqual(self.outcome(), expected)
-
     def test_changed_identity_is_named(self):
         self.assert_run(run(*self.command(steps=4)), 0)
         before = self.inspect()
         other = self.path("other.bin")
         cli_testing.write_tokens(other, 1000, self.config["vocab_size"], seed=9)
-        for changes, words in (({"lr": "3e-4"}, ["lr was 5e-05", "now 3e-04"]),
-                               ({"seed": 43}, ["seed was 42", "now 43"]),
-                               ({"micro_batch": 1}, ["micro-batch was 2", "now 1"]),
-                               ({"accumulate": 2}, ["accumulate"]),
-                               ({"dtype": "fp32"}, ["dtype was bf16", "now fp32"]),
-                               ({"clip": 0.5}, ["clip"]), ({"threads": 2}, ["threads was 1"]),
-                               ({"schedule": "cosine"}, ["schedule"]),
-                               ({"optimizer": "sgd"}, ["optimizer was adamw", "now sgd"]),
-                               ({"order": "sequential"}, ["order"]),
-                               ({"seq_len": 8}, ["seq-len was 16"]),
-                               ({"data": other}, ["data was"])):
-            for steps in (4, 6):
-                with self.subTest(changes=changes, steps=steps):
-                    self.assert_run(run(*self.command(resume=True, steps=steps, **changes)), 2,
-                                    *words)
+        changes = {"lr": "3e-4", "seed": 43, "micro_batch": 1, "accumulate": 3, "dtype": "fp32",
+                   "clip": 0.5, "threads": 2, "schedule": "cosine", "optimizer": "sgd",
+                   "order": "sequential", "seq_len": 8, "data": other}
+        for steps in (4, 6):  # all differences are named at once
+            self.assert_run(run(*self.command(resume=True, steps=steps, **changes)), 2,
+                            "lr was 5e-05 and is now 3e-04", "seed was 42 and is now 43",
+                            "micro-batch was 2 and is now 1", "(--accumulate x ranks) were 1",
+                            "dtype was bf16 and is now fp32", "clip was", "threads was 1",
+                            "schedule was", "optimizer was adamw and is now sgd", "order was",
+                            "seq-len was 16 and is now 8", "; data was")
         self.write("model-in/config.json",
                    cli_testing.json.dumps(dict(self.config, layer_norm_epsilon=1e-4)))
         self.assert_run(run(*self.command(resume=True, steps=6)), 2, "model was")
         self.assertEqual(self.inspect(), before)
 
     def test_free_changes_keep_the_bits(self):
-        expected = self.uninterrupted(steps=12)
-        second = self.path("second-swap")
-        third = self.path("third-swap")
+        second, third = self.path("second-swap"), self.path("third-swap")
         os.mkdir(second)
         os.mkdir(third)
-        for changes in ({"device_memory": "200MiB", "host_memory": "100MiB"},
-                        {"swap": second}, {"swap": f"{self.swap},{second},{third}"},
-                        {"io_engine": "threads"}, {"offload": "cpu"},
-                        {"offload": "none", "host_memory": "256MiB"},
-                        {"offload": "auto", "swap": None}, {"commit_every": 1},
-                        {"offload": "cpu", "offload_optimizer": "nvme"}):
+        # Of one run, each two steps after the one before, whose export gives way to the next one's.
+        all_changes = ({}, {"device_memory": "200MiB", "host_memory": "100MiB"}, {"swap": second},
+                       {"swap": f"{self.swap},{second},{third}"}, {"io_engine": "threads"},
+                       {"offload": "cpu"}, {"offload": "none", "host_memory": "256MiB"},
+                       {"offload": "auto", "swap": None}, {"commit_every": 1},
+                       {"offload": "cpu", "offload_optimizer": "nvme"}, {})
+        expected = self.uninterrupted(steps=2 * len(all_changes))
+        for i, changes in enumerate(all_changes):
             with self.subTest(changes):
-                self.assert_run(run(*self.command(steps=5)), 0)
-                shutil.rmtree(self.path("out/model"))
-                result = run(*self.command(**{"resume": True, "steps": 12, **changes}))
-                self.assert_run(result, 0, "resuming after step 5")
-                self.assertEqual(self.outcome(), expected)
-                if "swap" in changes:
-                    stays = (changes["swap"] or "").split(",")
-                    for parent in (self.swap, second, third):
-                        self.assertEqual(len(os.listdir(parent)), parent in stays, parent)
-                # And back again.
-                result = run(*self.command(resume=True, steps=14))
-                self.assert_run(result, 0, "resuming after step 12")
-                self.assertEqual(len(os.listdir(self.swap)), 1)
-                self.begin_afresh()
+                result = run(*self.command(**{"resume": i > 0, "steps": 2 * i + 2, **changes}))
+                self.assert_run(result, 0, *([f"resuming after step {2 * i}"] if i > 0 else []))
+                stays = (changes.get("swap", self.swap) or "").split(",")
+                for parent in (self.swap, second, third):
+                    self.assertEqual(len(os.listdir(parent)), parent in stays, parent)
+        self.assertEqual(self.outcome(), expected)
 
 
 if __name__ == "__main__":

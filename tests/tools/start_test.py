@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import unittest
 
 import cli_testing
 from cli_testing import CliTest, environment, program, run

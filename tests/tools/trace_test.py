@@ -147,8 +147,18 @@ class TraceTest(CliTest):
         self.assertTrue(all(stall["before"] for stall in timeline["stalls"]), timeline["stalls"])
         self.assertRegex(result.stderr, r"waited     .*disk [\d.]+ m?s \(\d+%\)")
 
-    def test_every_run_has_a_time_line(self):
-        self.assert_run(self.train(steps=5), 0)
+    def test_every_run_has_a_time_line_and_says_where_the_time_went(self):
+        result = self.train(steps=5)
+        self.assert_run(result, 0)
+        summary = result.stderr[result.stderr.index("done: step"):]
+        for line in (r"step +[\d.]+ s, the median", r"busy +compute \d+%, disk \d+%, update \d+%",
+                     r"waited +", r"traffic +[\d.]+ bytes read and [\d.]+ written a parameter",
+                     r"wear +.* a drive lasts .* (days|years|hours)",
+                     r"\(rated 3.84 TB a day for 5 years\)"):
+            self.assertRegex(summary, line)
+        for line in summary.splitlines():
+            if "report  " not in line:
+                self.assertLessEqual(len(line), 80, line)
         timeline = self.timeline()
         self.assertTrue(timeline["steady"])
         self.assertEqual(timeline["step"], 4)
@@ -189,15 +199,14 @@ class TraceTest(CliTest):
         self.assertGreater(len(trace.spans["compute"]), 5)
 
     def test_chosen_steps(self):
-        _, trace = self.traced(steps=7, trace_steps="3-4")
+        result, trace = self.traced(steps=5, trace_steps="3-4", drive_writes_per_day="1920GB")
+        self.assertIn("(rated 1.92 TB a day for 5 years)", result.stderr)
         names = [s["name"] for s in trace.spans["steps"] if s["name"].startswith("step")]
         self.assertEqual(names, ["step 3", "step 4"])
 
     def test_bad_flags(self):
         for changes, words in (
-                ({"trace": self.path("nowhere/trace.json")}, ("--trace", "nowhere/trace.json")),
                 ({"trace": self.dir}, ("--trace", self.dir)),
-                ({"trace": "/dev/null"}, ("--trace", "/dev/null", "regular file")),
                 ({"trace": ""}, ("--trace", "empty")),
                 ({"trace_steps": 3}, ("--trace-steps", "--trace FILE")),
                 ({"trace": self.path("t"), "trace_steps": "5-3"}, ("--trace-steps", "5-3")),
@@ -208,21 +217,6 @@ class TraceTest(CliTest):
                 self.assert_run(self.train(**changes), 2, *words)
                 self.assertFalse(os.path.exists(self.path("t")))
                 self.assert_nothing_left()
-
-    def test_the_end_says_where_the_time_went(self):
-        result = self.train(steps=4)
-        self.assert_run(result, 0)
-        summary = result.stderr[result.stderr.index("done: step"):]
-        for line in (r"step +[\d.]+ s, the median", r"busy +compute \d+%, disk \d+%, update \d+%",
-                     r"waited +", r"traffic +[\d.]+ bytes read and [\d.]+ written a parameter",
-                     r"wear +.* a drive lasts .* (days|years|hours)",
-                     r"\(rated 3.84 TB a day for 5 years\)"):
-            self.assertRegex(summary, line)
-        for line in summary.splitlines():
-            if "report  " not in line:
-                self.assertLessEqual(len(line), 80, line)
-        result = self.train(steps=4, drive_writes_per_day="1920GB", overwrite=True)
-        self.assertIn("(rated 1.92 TB a day for 5 years)", result.stderr)
 
     def test_a_limit_of_bytes_written(self):
         self.assert_run(self.train(steps=8), 0)

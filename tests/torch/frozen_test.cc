@@ -95,7 +95,7 @@ TEST_F(Frozen, TheSameBitsInEveryPlacementAndNothingOfItIsWritten) {
       TrainOptions tight = nvme;
       SetSmallestBudgets(tight);
       tight.output.clear();
-      tight.commit_every = 7;
+      tight.commit_every = 5;
       tight.offload_activations = Offload::kNvme;
       tight.recompute = Recompute::kAll;
       const RunOutcome smallest = Run(tight);
@@ -105,7 +105,7 @@ TEST_F(Frozen, TheSameBitsInEveryPlacementAndNothingOfItIsWritten) {
       host.offload_param = Offload::kCpu;
       host.no_commit = false;
       host.swap_paths = {Path("a")};
-      host.commit_every = 6;
+      host.commit_every = 5;
       ExpectSameBits(plain, Run(host), "in the host's memory, committed");
 
       // The padded state of what is trained, and the inputs and gradients that spill, beside the
@@ -137,7 +137,7 @@ TEST_F(Frozen, AStoppedRunGoesOnWithTheSameBits) {
   TrainOptions options = With(Nvme(DType::kBFloat16, 0.5), rule);
   options.output = Path("stopped");
   MadeTokens stopping(50, kSeqLen, kVocabulary);
-  stopping.StopAt(9 * options.accumulate);
+  stopping.StopAt(5 * options.accumulate);
   const RunOutcome stopped = TrainToTheEnd(model_, stopping, nullptr, nullptr, options);
   ASSERT_EQ(stopped.result.end, TrainResult::End::kStopped);
   options.resume = true;

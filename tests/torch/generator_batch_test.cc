@@ -212,7 +212,7 @@ class TextCaches : public TextBatch {
     const uint64_t all = 4 * 2 * 600 * 64 * sizeof(float);
     if (tier == Tier::kNvme) options.host_memory_bytes = all - 1;
     for (options.device_memory_bytes = 16 * kMiB; options.device_memory_bytes > 4 * kMiB;
-         options.device_memory_bytes -= kMiB / 8) {
+         options.device_memory_bytes -= kMiB / 2) {
       auto generator = Generator::Create(model_, weights_.get(), options);
       TORCH_CHECK(generator.ok(), generator.status().ToString());
       EXPECT_EQ((*generator)->kept_bytes(), all);
@@ -261,7 +261,7 @@ TEST_F(TextCaches, OfATextThatOutgrowsItsPositionsBeginAnewInFiles) {
   std::unique_ptr<Generator> generator;
   for (options.device_memory_bytes = 6 * kMiB;
        !generator || generator->kept_tier() == Tier::kDevice;
-       options.device_memory_bytes -= kMiB / 64) {
+       options.device_memory_bytes -= kMiB / 8) {
     generator = Start(options);
   }
   ASSERT_EQ(generator->kept_tier(), Tier::kNvme);

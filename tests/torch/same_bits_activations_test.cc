@@ -45,7 +45,7 @@ TEST_F(SameBitsActivations, AsFarAsTheDevicesMemoryNeedsIt) {
   const RunOutcome plain = Run(memory);
   uint64_t most = 0, least = 0;
   bool refused = false;
-  for (uint64_t device = 6 * kMiB; !refused; device -= 96 << 10) {
+  for (uint64_t device = 6 * kMiB; !refused; device -= 192 << 10) {
     tight.device_memory_bytes = device;
     try {
       const RunOutcome run = Run(tight);

@@ -52,16 +52,6 @@ class SameBitsDevice : public SameBits {
       EXPECT_EQ(outcome.result.residency.optimizer[static_cast<int>(Tier::kHost)], 0u);
       EXPECT_EQ(MovedPerParameter(outcome, "to_device", config_.shape.model.parameter_count()), 0);
     }
-    TrainOptions weights = InMemory(dtype, clip);
-    weights.offload_optimizer = Offload::kCpu;
-    {
-      TestDevice device({.seed = ++seed_});
-      const RunOutcome outcome = Run(weights, nullptr, &device);
-      ExpectSameBits(plain, outcome, "weights on the device");
-      EXPECT_EQ(outcome.result.residency.weights[static_cast<int>(Tier::kHost)], 0u);
-      EXPECT_GT(outcome.result.residency.optimizer[static_cast<int>(Tier::kHost)], 0u);
-    }
-
     const TrainOptions nvme = Nvme(dtype, clip);
     const RunOutcome loose = Check(plain, nvme, "NVMe", {true, 1.2 * weight, 0.9 * weight});
 
@@ -91,6 +81,16 @@ class SameBitsDevice : public SameBits {
         Check(plain, tight, "NVMe, smallest budgets", {true, 1.5 * weight, 0.9 * weight});
     EXPECT_LT(smallest.result.host_arena_bytes, loose.result.host_arena_bytes);
     EXPECT_LT(smallest.result.lookahead, loose.result.lookahead);
+
+    // Where weights and inputs lie is the same whatever an update reads.
+    if (dtype != DType::kBFloat16 || moments_ != MomentFormat::kFloat32) return;
+    TrainOptions weights = InMemory(dtype, clip);
+    weights.offload_optimizer = Offload::kCpu;
+    TestDevice device({.seed = ++seed_});
+    const RunOutcome outcome = Run(weights, nullptr, &device);
+    ExpectSameBits(plain, outcome, "weights on the device");
+    EXPECT_EQ(outcome.result.residency.weights[static_cast<int>(Tier::kHost)], 0u);
+    EXPECT_GT(outcome.result.residency.optimizer[static_cast<int>(Tier::kHost)], 0u);
 
     TrainOptions inputs = nvme;
     inputs.offload_activations = Offload::kNvme;
@@ -135,8 +135,8 @@ TEST_F(SameBitsDevice, Bf16WithoutMastersAndMomentsInBf16) {
   CheckAll(DType::kBFloat16, 0, 2);
 }
 
-TEST_F(SameBitsDevice, SeedsBf16) { CheckSeeds(DType::kBFloat16, 0, 10); }
-TEST_F(SameBitsDevice, SeedsBf16Clipped) { CheckSeeds(DType::kBFloat16, 0.5, 10); }
+TEST_F(SameBitsDevice, SeedsBf16) { CheckSeeds(DType::kBFloat16, 0, 5); }
+TEST_F(SameBitsDevice, SeedsBf16Clipped) { CheckSeeds(DType::kBFloat16, 0.5, 5); }
 
 }  // namespace
 }  // namespace spillway

@@ -14,7 +14,7 @@ class SameBitsResume : public SameBits {
   // A signal after `stop_after` steps commits; the run then goes on from there.
   void CheckResume(DType dtype, double clip, const TrainOptions& first,
                    const TrainOptions& second) {
-    constexpr int kStopAfter = 9;
+    constexpr int kStopAfter = 5;
     const RunOutcome plain = Run(InMemory(dtype, clip));
     TrainOptions options = first;
     options.output = Path(absl::StrCat("run", ++runs_));
@@ -63,7 +63,7 @@ TEST_F(SameBits, CommitsOnTheWayChangeNothing) {
   for (double clip : {0.0, 0.5}) {
     const RunOutcome plain = Run(InMemory(DType::kBFloat16, clip));
     TrainOptions options = Nvme(DType::kBFloat16, clip);
-    options.commit_every = 3;
+    options.commit_every = 2;
     const RunOutcome outcome = Run(options);
     ExpectSameBits(plain, outcome, absl::StrCat("clip ", clip));
     int commits = 0;
@@ -81,15 +81,15 @@ class SameBitsPersist : public SameBits {
     options.output = Path("run");
     options.persist = Path("keep");
     options.keep = 2;
-    options.commit_every = 3;
+    options.commit_every = 2;
     return options;
   }
 
-  // Stopped after step 8 at the latest, with copies of two commits at least.
+  // Stopped after step 6 at the latest, with copies of two commits at least.
   void RunAPart() {
     TrainOptions options = WithCopies();
     MadeTokens stopping(50, kSeqLen, kVocabulary);
-    stopping.StopAt(7 * options.accumulate);
+    stopping.StopAt(5 * options.accumulate);
     const RunOutcome stopped = TrainToTheEnd(model_, stopping, nullptr, nullptr, options);
     ASSERT_EQ(stopped.result.end, TrainResult::End::kStopped);
     stopped_after_ = stopped.result.step;

@@ -90,7 +90,7 @@ class SameBitsPlacement : public SameBits {
     for (const auto& row : plain.rows) skipped += row["skipped"].get<bool>();
     if (dtype == DType::kFloat16) {
       EXPECT_GE(skipped, 1);
-      EXPECT_LE(skipped, 8);
+      EXPECT_LE(skipped, kSteps / 2);
     } else {
       EXPECT_EQ(skipped, 0);
     }

@@ -212,7 +212,7 @@ class SampleBits : public SameBits {
     TrainOptions options = Nvme(dtype);
     options.output = Path("stopped");
     const auto stopping = Rows();
-    stopping->StopAt(9 * options.accumulate);
+    stopping->StopAt(5 * options.accumulate);
     const RunOutcome stopped = TrainToTheEnd(model_, *stopping, nullptr, nullptr, options);
     ASSERT_EQ(stopped.result.end, TrainResult::End::kStopped);
     ASSERT_LT(stopped.result.step, kSteps);
