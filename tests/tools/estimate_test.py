@@ -78,14 +78,17 @@ class Shapes(EstimateTest):
     def test_known_models_from_config_alone(self):
         bert = self.ask("estimate", "--model", self.config_of("bert-base-cased"))
         self.assertEqual(bert["model"]["parameters"], 108310272)
+        self.assertEqual(round(bert["dtypes"]["fp32"]["weights"] / MIB, 1), 413.2)
         self.assertFalse(bert["trainable"])
         self.assertEqual(bert["activations_from"], "formula")
         llama = self.ask("estimate", "--model", self.config_of("Meta-Llama-3-8B"))
         self.assertEqual(llama["model"]["parameters"], 8030261248)
+        self.assertEqual(round(llama["model"]["base_parameters"] * 4 / 2**30, 2), 27.96)
         # bf16: weights 2, gradients 2, residual and moments 10 bytes a parameter.
         row = llama["dtypes"]["bf16"]
         self.assertEqual((row["weights"], row["gradients"], row["optimizer"]),
                          tuple(8030261248 * n for n in (2, 2, 10)))
+        self.assertEqual(llama["dtypes"]["fp16"]["optimizer"], 8030261248 * 12)
 
     def test_large_models_are_answered_in_little_memory(self):
         model = self.config_of("Llama-3.1-405B")
