@@ -176,8 +176,14 @@ OWN_NAME = re.compile(
     r"|(?:constexpr|const) [^=;(]*?\b(k\w+)(?:\[[^\]]*\])* ?[={])", re.M)
 
 
-def check_own_names(sources):
-    """Sources of a folder are compiled together: two of them may not use a name of their own for two things."""
+def check_own_names(sources, build):
+    """Sources that are compiled together (spillway_compile_together) may not use a name of their own for two things:
+    those of a folder never, others as this build has them."""
+    together = {}
+    for unit, members, _ in compiled_units(build) or []:
+        if len(members) > 1:
+            together |= {os.path.relpath(member, os.path.realpath(sources.root)): os.path.basename(unit)
+                         for member in members}
     users = {}
     for path in sources.cpp:
         if not path.endswith(".cc") or not path.startswith(("io/", "swap/", "engine/", "tools/", "tests/")):
@@ -188,7 +194,8 @@ def check_own_names(sources):
             for found in OWN_NAME.findall(region):
                 name = next(group for group in found if group)
                 if name not in ("TEST", "TEST_F", "TEST_P"):
-                    users.setdefault((os.path.dirname(path), name), set()).add(os.path.basename(path))
+                    for where in {os.path.dirname(path), together.get(path, path)}:
+                        users.setdefault((where, name), set()).add(path)
     for (folder, name), files in sorted(users.items()):
         if len(files) > 1:
             yield f"{folder}: {name} stands in {', '.join(sorted(files))}: name two things twice, or write one once"
@@ -232,23 +239,28 @@ def check_torch_stays_outside(sources):
             yield f"{path} includes LibTorch through {', '.join(chain)}: {own} does not know it"
 
 
-def compiled_sources(build):
-    """(source, compiler's command) of all that the build compiles, also where sources of a folder are one; or None."""
+def compiled_units(build):
+    """(what the compiler reads, its sources, its command) of all that the build compiles; or None."""
     commands = os.path.join(build, "compile_commands.json")
     if not os.path.exists(commands):
         return None
     with open(commands, encoding="utf-8") as f:
         compiled = json.load(f)
-    sources = []
+    units = []
     for command in compiled:
         path = os.path.join(command["directory"], command["file"])
+        together = [path]
         if "/Unity/" in path and os.path.exists(path):
             with open(path, encoding="utf-8") as f:
                 together = re.findall(r'^#include "([^"]+)"', f.read(), re.M)
-        else:
-            together = [path]
-        sources += [(os.path.realpath(source), command.get("command", "")) for source in together]
-    return sources
+        units.append((path, [os.path.realpath(source) for source in together], command.get("command", "")))
+    return units
+
+
+def compiled_sources(build):
+    """(source, compiler's command) of all that the build compiles, also where several are one; or None."""
+    units = compiled_units(build)
+    return units and [(source, command) for _, sources, command in units for source in sources]
 
 
 def cuda_flags(build):
@@ -435,7 +447,7 @@ def main():
         ("no loop between modules", check_modules(sources)),
         ("sources have headers", check_sources_have_headers(sources)),
         ("classes are one idea", check_classes(sources)),
-        ("own names of a folder's sources", check_own_names(sources)),
+        ("own names of what is compiled together", check_own_names(sources, options.build)),
         ("LibTorch stays outside", check_torch_stays_outside(sources)),
         ("one way to files", check_one_way_to_files(sources)),
         ("tests are registered", check_tests_are_registered(sources, options.build)),

@@ -24,8 +24,8 @@ absl::StatusOr<ComputeLibrary*> Load() {
   SetOpenMpWaits();
   SetMklRepeats();
   const std::string path = LibraryPath();
-  // Everything is resolved now: a library that lacks something is refused here, not in a run.
-  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  // What it calls is resolved now all the same (-z now), what LibTorch calls when it does.
+  void* const library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) {
     return absl::UnavailableError(absl::StrCat(
         "what computes does not load: ", dlerror(), "; build it where LibTorch is (tools/build), ",

@@ -13,9 +13,9 @@
 namespace spillway {
 
 struct AdapterChoice {
-  std::optional<LoraConfig> lora;  // --lora-r and its like; without targets: the family's
-  std::string config_file;         // --peft-config
-  std::string directory;           // --adapter: goes on with that one
+  std::optional<LoraConfig> lora = {};  // --lora-r and its like; without targets: the family's
+  std::string config_file = {};         // --peft-config
+  std::string directory = {};           // --adapter: goes on with that one
   // Modules with parameters that the model's files have not got, and that are drawn anew.
   std::vector<std::string> new_modules = {};
 

@@ -6,8 +6,6 @@
 namespace spillway {
 namespace {
 
-constexpr int kMostRanks = 1 << 20;
-
 // The names of ZeRO's stages, and FSDP's of the same modes.
 const FlagChoices<Shard>& ShardNames() {
   static const auto& names = *new FlagChoices<Shard>{{"none", Shard::kNone},

@@ -14,7 +14,7 @@ namespace spillway {
 // has at "en".
 struct PairKeys {
   std::string source = "prompt", target = "completion";
-  std::string source_prefix;  // goes before each source
+  std::string source_prefix = {};  // goes before each source
 };
 
 struct TextPairRow {

@@ -11,7 +11,7 @@
 namespace spillway {
 namespace {
 
-constexpr size_t kColumns = 80;
+constexpr size_t kPageColumns = 80;
 constexpr size_t kFoundColumn = 24;   // behind "  warn  locked memory   "
 constexpr size_t kAdviceColumn = 11;  // behind "        -> "
 
@@ -21,7 +21,7 @@ std::string Wrapped(const std::string& text, size_t column, size_t indent) {
   std::string out;
   bool line_begins = true;
   for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
-    if (!line_begins && column + 1 + word.size() > kColumns) {
+    if (!line_begins && column + 1 + word.size() > kPageColumns) {
       absl::StrAppend(&out, "\n", std::string(indent, ' '));
       column = indent;
       line_begins = true;

@@ -9,6 +9,9 @@ namespace spillway {
 // 0 to 3); hybrid: all of it, in groups of ranks that are copies of each other.
 enum class Shard { kNone, kOptimizer, kGradients, kFull, kHybrid };
 
+// More than any run has; with it products of ranks and parameters fit into 64 bits.
+inline constexpr int kMostRanks = 1 << 20;
+
 struct RankOptions {
   int rank = 0;
   int ranks = 1;

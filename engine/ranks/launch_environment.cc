@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "engine/options/rank_options.h"
 #include "engine/ranks/node_list.h"
 #include "io/base/status.h"
 #include "io/checksum.h"
@@ -17,7 +18,6 @@ namespace {
 
 constexpr int kLowestPort = 20000;
 constexpr int kHighestPort = 32767;
-constexpr int kMostRanks = 1 << 20;
 constexpr int kMostDescriptors = 1 << 30;
 
 // SLURM numbers what is no step of srun's from the top: the batch script 0xfffffffb, an

@@ -30,9 +30,6 @@ std::string Exact(double value) {
 // The run state nests no deeper than model -> unit -> parameters -> parameter -> shape.
 constexpr int kMaxDepth = 8;
 
-// More than any run has; with it products of ranks and parameters fit.
-constexpr int kMostRanks = 1 << 20;
-
 // What the identity of this program's commits covers; those of another version (of 1, which does
 // not say it) lack what has been added since.
 constexpr char kIdentityVersionName[] = "identity version";

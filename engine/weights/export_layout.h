@@ -20,8 +20,8 @@ inline constexpr const char* kExportLayoutName = "weight_places.json";
 // A tensor that a parameter is written as.
 struct TensorPlace {
   std::string name;
-  std::string file;            // "": by size
-  std::optional<DType> dtype;  // none: the export's
+  std::string file = {};            // "": by size
+  std::optional<DType> dtype = {};  // none: the export's
 };
 
 struct ExportLayout {

@@ -13,9 +13,9 @@ namespace spillway {
 
 // A parameter that is one tensor of a file, row-major and side by side.
 struct StoredTensor {
-  std::string file;
+  std::string file = {};
   uint64_t file_bytes = 0;
-  std::string name;  // in the file
+  std::string name = {};  // in the file
   DType dtype = DType::kFloat32;
   uint64_t offset_bytes = 0;
   uint64_t size_bytes = 0;

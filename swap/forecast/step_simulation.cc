@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kSteps = 3;  // the last one counts
 // A plan with more tiles has as many taken together as bring it below.
-constexpr int kMostTiles = 1200;
+constexpr int kMostTilesApart = 1200;
 // Under way at once all the same, where the plan has them: a tile waits for a read, a worker and a
 // write in turn.
 constexpr int kFewestBuffers = 6;
@@ -32,7 +32,7 @@ constexpr uint64_t kArenaBytes = kMaxDeviceTiles * kPartialBytes;
 SwapPlan InLargerTiles(SwapPlan plan) {
   int tiles = 0;
   for (int unit = 0; unit < plan.layout.num_units(); ++unit) tiles += plan.layout.NumTiles(unit);
-  const int together = (tiles + kMostTiles - 1) / kMostTiles;
+  const int together = (tiles + kMostTilesApart - 1) / kMostTilesApart;
   if (together > 1) {
     plan.layout = StateLayout(plan.layout.units(), plan.layout.planes(),
                               plan.layout.gradient_bytes_per_parameter(),

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 const json kPlain = {{"peft_type", "LORA"}, {"r", 4}, {"lora_alpha", 6}, {"target_modules", {"q"}}};
 
-absl::StatusOr<LoraConfig> Parse(const json& keys) {
+absl::StatusOr<LoraConfig> ParseLora(const json& keys) {
   return ParseAdapterConfig(keys.dump(2), "adapter_config.json");
 }
 
@@ -34,19 +34,19 @@ ModelShape ShapeOfType(const char* model_type) {
 }
 
 TEST(LoraConfig, PeftsKeysAreRead) {
-  const auto config = Parse(With(kPlain, {{"lora_dropout", 0.25},
-                                          {"use_rslora", true},
-                                          {"bias", "lora_only"},
-                                          {"init_lora_weights", "gaussian"},
-                                          {"exclude_modules", {"lm_head"}},
-                                          {"modules_to_save", {"norm"}},
-                                          {"layers_to_transform", {0, 3}},
-                                          {"layers_pattern", "layers"},
-                                          {"rank_pattern", {{"q", 2}}},
-                                          {"alpha_pattern", {{"v.*", 1.5}}},
-                                          {"loftq_config", json::object()},
-                                          {"use_dora", false},
-                                          {"revision", nullptr}}));
+  const auto config = ParseLora(With(kPlain, {{"lora_dropout", 0.25},
+                                              {"use_rslora", true},
+                                              {"bias", "lora_only"},
+                                              {"init_lora_weights", "gaussian"},
+                                              {"exclude_modules", {"lm_head"}},
+                                              {"modules_to_save", {"norm"}},
+                                              {"layers_to_transform", {0, 3}},
+                                              {"layers_pattern", "layers"},
+                                              {"rank_pattern", {{"q", 2}}},
+                                              {"alpha_pattern", {{"v.*", 1.5}}},
+                                              {"loftq_config", json::object()},
+                                              {"use_dora", false},
+                                              {"revision", nullptr}}));
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->r, 4);
   EXPECT_EQ(config->alpha, 6);
@@ -60,13 +60,13 @@ TEST(LoraConfig, PeftsKeysAreRead) {
   EXPECT_THAT(config->layers, ElementsAre(0, 3));
   EXPECT_THAT(config->layers_pattern, ElementsAre("layers"));
   // What is written of it is read as the same.
-  const auto again = Parse(AdapterConfigJson(*config, "/models/base", true));
+  const auto again = ParseLora(AdapterConfigJson(*config, "/models/base", true));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, *config);
 }
 
 TEST(LoraConfig, RanksAndScalesGoByTheEndsOfNames) {
-  const auto config = Parse(
+  const auto config = ParseLora(
       With(kPlain, {{"rank_pattern", {{"mlp.up", 2}, {"0.q", 3}}}, {"alpha_pattern", {{"q", 9}}}}));
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->RankOf("model.layers.1.mlp.up"), 2);
@@ -91,15 +91,15 @@ TEST(LoraConfig, TheFirstPatternOfTheFileCounts) {
   EXPECT_EQ(config->ScaleOf("a.b.q"), 4);
   const json written = AdapterConfigJson(*config, "base", false);
   EXPECT_EQ(written["rank_pattern"], json({{"(?#0)b.q", 2}, {"(?#1)a.b.q", 3}}));
-  const auto again = Parse(written);
+  const auto again = ParseLora(written);
   EXPECT_EQ(again->RankOf("a.b.q"), 2);
   EXPECT_EQ(again->ScaleOf("a.b.q"), 4);
   EXPECT_EQ(AdapterConfigJson(*again, "base", false), written);
 }
 
 TEST(LoraConfig, ATextIsAPatternButForAllLinear) {
-  EXPECT_EQ(Parse(With(kPlain, {{"target_modules", ".*proj"}}))->target_pattern, ".*proj");
-  EXPECT_THAT(Parse(With(kPlain, {{"target_modules", "all-linear"}}))->targets,
+  EXPECT_EQ(ParseLora(With(kPlain, {{"target_modules", ".*proj"}}))->target_pattern, ".*proj");
+  EXPECT_THAT(ParseLora(With(kPlain, {{"target_modules", "all-linear"}}))->targets,
               ElementsAre(kAllLinear));
 }
 
@@ -121,7 +121,7 @@ TEST(LoraConfig, WhatIsRefusedIsNamedWithItsLine) {
       {{{"of_next_year", {{"a", 1}}}}, "of_next_year is"},
   };
   for (const auto& [change, words] : cases) {
-    const auto config = Parse(With(kPlain, change));
+    const auto config = ParseLora(With(kPlain, change));
     EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument) << words;
     EXPECT_THAT(config.status().message(), HasSubstr(words));
     EXPECT_THAT(config.status().message(), HasSubstr("adapter_config.json:"));

@@ -36,7 +36,7 @@ double ByWarps(const std::vector<float>& values) {
 }
 
 // The same bits, or NaN both.
-void ExpectSame(const std::vector<float>& values, const std::string& what) {
+void ExpectSameSum(const std::vector<float>& values, const std::string& what) {
   const double expected = OneByOne(values), sum = ByWarps(values);
   if (std::isnan(expected)) {
     EXPECT_TRUE(std::isnan(sum)) << what;
@@ -46,10 +46,10 @@ void ExpectSame(const std::vector<float>& values, const std::string& what) {
   }
 }
 
-void ExpectSame(int count, const std::string& what, const std::function<float(int)>& value) {
+void ExpectSameSum(int count, const std::string& what, const std::function<float(int)>& value) {
   std::vector<float> values(count);
   for (int i = 0; i < count; ++i) values[i] = value(i);
-  ExpectSame(values, what);
+  ExpectSameSum(values, what);
 }
 
 TEST(SumInOrder, HasTheBitsOfTheLoopForNumbersOfAllKinds) {
@@ -57,16 +57,16 @@ TEST(SumInOrder, HasTheBitsOfTheLoopForNumbersOfAllKinds) {
   std::normal_distribution<float> normal;
   for (int count : {1, 2, 7, 8, 9, 255, 256, 257, 3000, 16384}) {
     const std::string n = std::to_string(count);
-    ExpectSame(count, n + " normal", [&](int) { return normal(random) * 1e-3f; });
-    ExpectSame(count, n + " hard", [&](int) { return HardNumber(random, 1, false); });
-    ExpectSame(count, n + " zero", [&](int) { return 0.0f; });
-    ExpectSame(count, n + " zeros, then not",
-               [&](int i) { return i == count - 1 ? 3e-7f : -0.0f; });
-    ExpectSame(count, n + " all exponents up",
-               [&](int i) { return std::ldexp(1.1f, i % 270 - 149); });
-    ExpectSame(count, n + " falling", [&](int i) { return std::ldexp(1.3f, 120 - i % 260); });
-    ExpectSame(count, n + " smallest", [&](int) { return 0x1p-149f; });
-    ExpectSame(count, n + " largest", [&](int) { return std::numeric_limits<float>::max(); });
+    ExpectSameSum(count, n + " normal", [&](int) { return normal(random) * 1e-3f; });
+    ExpectSameSum(count, n + " hard", [&](int) { return HardNumber(random, 1, false); });
+    ExpectSameSum(count, n + " zero", [&](int) { return 0.0f; });
+    ExpectSameSum(count, n + " zeros, then not",
+                  [&](int i) { return i == count - 1 ? 3e-7f : -0.0f; });
+    ExpectSameSum(count, n + " all exponents up",
+                  [&](int i) { return std::ldexp(1.1f, i % 270 - 149); });
+    ExpectSameSum(count, n + " falling", [&](int i) { return std::ldexp(1.3f, 120 - i % 260); });
+    ExpectSameSum(count, n + " smallest", [&](int) { return 0x1p-149f; });
+    ExpectSameSum(count, n + " largest", [&](int) { return std::numeric_limits<float>::max(); });
   }
 }
 
@@ -74,7 +74,7 @@ TEST(SumInOrder, HasTheBitsOfTheLoopForNumbersOfAllKinds) {
 TEST(SumInOrder, TiesGoToTheEvenSum) {
   std::mt19937 random(2);
   for (int round = 0; round < 200; ++round) {
-    ExpectSame(2000, "ties " + std::to_string(round), [&](int i) {
+    ExpectSameSum(2000, "ties " + std::to_string(round), [&](int i) {
       if (i == 0) return round % 2 == 0 ? 1.0f : 1.25f;
       switch (random() % 4) {
         case 0:
@@ -89,7 +89,7 @@ TEST(SumInOrder, TiesGoToTheEvenSum) {
       }
     });
     // In [2, 4) a unit is 2^-51: odd squares of 2^-26 are ties.
-    ExpectSame(2000, "ties above two " + std::to_string(round), [&](int i) {
+    ExpectSameSum(2000, "ties above two " + std::to_string(round), [&](int i) {
       return i == 0 ? 1.5f : 0x1p-26f * static_cast<float>(1 + random() % 9);
     });
   }
@@ -99,7 +99,7 @@ TEST(SumInOrder, BFloat16SquaresTieOftenEnoughToBeSeen) {
   std::mt19937 random(3);
   std::normal_distribution<float> normal;
   for (int round = 0; round < 50; ++round) {
-    ExpectSame(16384, "bf16", [&](int) {
+    ExpectSameSum(16384, "bf16", [&](int) {
       const float wide = std::ldexp(normal(random), -static_cast<int>(random() % 27));
       return FloatFromBFloat16(BFloat16FromFloat(wide));
     });
@@ -114,9 +114,9 @@ TEST(SumInOrder, ASumThatWouldLeaveItsBinadeByOneUnitIsNoticed) {
     values.push_back(std::sqrt(2.0f));
     for (int i = 0; i < before; ++i) values.push_back(last);
     for (int i = 0; i < 300; ++i) values.push_back(i % 3 == 0 ? last : 0x1p-25f);
-    ExpectSame(values, std::to_string(before));
+    ExpectSameSum(values, std::to_string(before));
     values[0] = std::nextafter(std::sqrt(2.0f), 0.0f);
-    ExpectSame(values, std::to_string(before));
+    ExpectSameSum(values, std::to_string(before));
   }
 }
 
@@ -143,14 +143,14 @@ TEST(SumInOrder, StartsOverOnlyWhereTheSumLeavesItsBinade) {
 TEST(SumInOrder, InfinitiesAndNaNsAreAsInTheLoop) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (int at : {0, 5, 255, 256, 1999}) {
-    ExpectSame(2000, "infinity", [&](int i) { return i == at ? -kInfinity : 1.5f; });
-    ExpectSame(2000, "NaN", [&](int i) { return i == at ? std::nanf("") : 1.5f; });
-    ExpectSame(2000, "NaN after infinity", [&](int i) {
+    ExpectSameSum(2000, "infinity", [&](int i) { return i == at ? -kInfinity : 1.5f; });
+    ExpectSameSum(2000, "NaN", [&](int i) { return i == at ? std::nanf("") : 1.5f; });
+    ExpectSameSum(2000, "NaN after infinity", [&](int i) {
       return i == 3 ? kInfinity : i == at ? std::nanf("") : 1.5f;
     });
   }
-  ExpectSame(2000, "all infinite", [&](int) { return kInfinity; });
-  ExpectSame(2000, "all NaN", [&](int) { return -std::nanf("7"); });
+  ExpectSameSum(2000, "all infinite", [&](int) { return kInfinity; });
+  ExpectSameSum(2000, "all NaN", [&](int) { return -std::nanf("7"); });
 }
 
 }  // namespace

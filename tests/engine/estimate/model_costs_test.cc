@@ -8,7 +8,7 @@
 namespace spillway {
 namespace {
 
-ModelShape ShapeOf(nlohmann::json config) {
+ModelShape CostsShapeOf(nlohmann::json config) {
   const auto document = ParseStrictJson(config.dump(), "config.json");
   auto shape = ReadModelShape(*document);
   EXPECT_TRUE(shape.ok()) << shape.status();
@@ -19,7 +19,7 @@ const nlohmann::json kSmall = {{"model_type", "gpt2"}, {"vocab_size", 1000}, {"n
                                {"n_embd", 32},         {"n_layer", 2},       {"n_head", 4}};
 
 TEST(ModelCosts, OperationsOfAStepByHand) {
-  const ModelShape shape = ShapeOf(kSmall);
+  const ModelShape shape = CostsShapeOf(kSmall);
   const StepFlops flops = FlopsOf(shape, {2, 3, 16});
   const double tokens = 2 * 3 * 16;
   // A layer's matrices are 12 h^2; a query sees 8 keys on average, twice 2 operations each.
@@ -29,14 +29,14 @@ TEST(ModelCosts, OperationsOfAStepByHand) {
 }
 
 TEST(ModelCosts, ALossHasAsManyRowsAsTokensAreMasked) {
-  const ModelShape shape = ShapeOf({{"model_type", "bert"},
-                                    {"architectures", {"BertForMaskedLM"}},
-                                    {"vocab_size", 1000},
-                                    {"hidden_size", 32},
-                                    {"num_hidden_layers", 2},
-                                    {"num_attention_heads", 4},
-                                    {"intermediate_size", 64},
-                                    {"max_position_embeddings", 64}});
+  const ModelShape shape = CostsShapeOf({{"model_type", "bert"},
+                                         {"architectures", {"BertForMaskedLM"}},
+                                         {"vocab_size", 1000},
+                                         {"hidden_size", 32},
+                                         {"num_hidden_layers", 2},
+                                         {"num_attention_heads", 4},
+                                         {"intermediate_size", 64},
+                                         {"max_position_embeddings", 64}});
   StepShape step = {2, 1, 64};
   const auto head = [&] {
     const StepFlops flops = FlopsOf(shape, step);
@@ -56,13 +56,13 @@ TEST(ModelCosts, OfExpertsATokenPassesAFew) {
   nlohmann::json config = {{"hidden_size", 32},        {"num_hidden_layers", 1},
                            {"num_attention_heads", 4}, {"vocab_size", 1000},
                            {"num_local_experts", 8},   {"num_experts_per_tok", 2}};
-  const StepFlops flops = FlopsOf(ShapeOf(config), {1, 1, 2});
+  const StepFlops flops = FlopsOf(CostsShapeOf(config), {1, 1, 2});
   const double matrices = 4 * 32 * 32 + 8 * 32 + 2 * 8 * 32 * 32;
   EXPECT_DOUBLE_EQ(flops.forward, 2 * (2 * matrices + 2 * 2 * 1 * 32));
 }
 
 TEST(ModelCosts, ActivationsByHand) {
-  const ModelShape shape = ShapeOf(kSmall);
+  const ModelShape shape = CostsShapeOf(kSmall);
   // fp32, 16 tokens. A hidden vector of all tokens is 2048 bytes; the head is largest.
   const uint64_t every = 16 * 16 + 4 * 2048;
   const uint64_t head = 2 * 32 * 4 + 3 * 2048 + 16 * 1000 * 4 + 1000 * 32 * 4;
@@ -78,7 +78,7 @@ TEST(ModelCosts, ActivationsByHand) {
 
 // The head's, of 16 rows: blocks of [16 x 32] and [32 x 256], and their product.
 TEST(ModelCosts, ProductsInFp32HaveTheirBlocksBeside) {
-  const ModelShape shape = ShapeOf(kSmall);
+  const ModelShape shape = CostsShapeOf(kSmall);
   const auto total = [&](bool fp32_products) {
     return ComputeMemoryOf(shape, shape.model, DType::kBFloat16, {1, 1, 16},
                            {.in_fp32 = fp32_products})
@@ -93,7 +93,7 @@ TEST(ModelCosts, LogitsOfALargeVocabularyAreCutIntoChunks) {
   nlohmann::json config = kSmall;
   config["vocab_size"] = 1 << 20;
   config["n_positions"] = 4096;
-  const ModelShape shape = ShapeOf(config);
+  const ModelShape shape = CostsShapeOf(config);
   const auto total = [&](const StepShape& step) {
     return ComputeMemoryOf(shape, shape.model, DType::kFloat32, step, {}).total_bytes();
   };

@@ -12,14 +12,14 @@
 namespace spillway {
 namespace {
 
-using Kind = IoEngineOptions::Kind;
+using EngineKind = IoEngineOptions::Kind;
 
 TEST(TuneCandidates, EnginesInTheOrderOfPreference) {
   const auto full = EngineCandidates(false, {.uring = true});
   ASSERT_EQ(full.size(), 5u);
-  EXPECT_EQ(full[0].io.kind, Kind::kUring);
+  EXPECT_EQ(full[0].io.kind, EngineKind::kUring);
   for (size_t i = 1; i < full.size(); ++i) {
-    EXPECT_EQ(full[i].io.kind, Kind::kThreads);
+    EXPECT_EQ(full[i].io.kind, EngineKind::kThreads);
     if (i > 1) {
       EXPECT_GT(full[i].io.threads, full[i - 1].io.threads);
     }
@@ -35,7 +35,7 @@ TEST(TuneCandidates, EnginesInTheOrderOfPreference) {
 
 TEST(TuneCandidates, ShapesStayWithinTheMemory) {
   IoEngineOptions engine;
-  engine.kind = Kind::kThreads;
+  engine.kind = EngineKind::kThreads;
   engine.threads = 7;
   std::set<std::pair<uint32_t, uint32_t>> seen;
   for (const TuneCandidate& shape : ShapeCandidates(false, engine, 64 * kMiB)) {

@@ -33,7 +33,7 @@ std::array<PhaseTraffic, kPhases> Phases(const PlanRequest& request) {
   return TrafficByPhase(*plan);
 }
 
-constexpr uint64_t kAll = kEmbedding + 3 * kLayer + kHead;
+constexpr uint64_t kModel = kEmbedding + 3 * kLayer + kHead;
 
 TEST(PhaseTraffic, DeferredUpdatesReadAndWriteInTheForward) {
   PlanRequest request = TrafficRequest(UpdateMode::kDeferred, TierChoice::kNvme, TierChoice::kNvme);
@@ -42,17 +42,17 @@ TEST(PhaseTraffic, DeferredUpdatesReadAndWriteInTheForward) {
   request.host_bytes = smallest;  // nothing kept: gradients are spilled
   request.device_bytes = 0;
   const auto [forward, backward, flush] = Phases(request);
-  EXPECT_EQ(forward.read_bytes, kAll * 14);
-  EXPECT_EQ(forward.written_bytes, kAll * 12);
-  EXPECT_EQ(forward.update_bytes, kAll * 26);
+  EXPECT_EQ(forward.read_bytes, kModel * 14);
+  EXPECT_EQ(forward.written_bytes, kModel * 12);
+  EXPECT_EQ(forward.update_bytes, kModel * 26);
   // The head's weights are there from the forward's end on; the embedding's, which the
   // head borrows, are fetched for the loss and for their own backward.
   EXPECT_EQ(backward.read_bytes, 2 * (2 * kEmbedding + 3 * kLayer));
-  EXPECT_EQ(backward.written_bytes, 2 * (kAll - kEmbedding));
+  EXPECT_EQ(backward.written_bytes, 2 * (kModel - kEmbedding));
   EXPECT_EQ(flush.written_bytes, 2 * kEmbedding);
   EXPECT_EQ(flush.read_bytes, 0u);
   // Only rounding.
-  EXPECT_EQ(backward.update_bytes, 6 * (kAll - kEmbedding));
+  EXPECT_EQ(backward.update_bytes, 6 * (kModel - kEmbedding));
   EXPECT_EQ(flush.update_bytes, 6 * kEmbedding);
 }
 
@@ -66,11 +66,11 @@ TEST(PhaseTraffic, ImmediateUpdatesRunInTheBackwardAndTheLastInTheFlush) {
   // The embedding's update leaves its new weights there.
   EXPECT_EQ(forward.read_bytes, 2 * 3 * kLayer);
   EXPECT_EQ(forward.written_bytes + forward.update_bytes, 0u);
-  EXPECT_EQ(backward.written_bytes, 12 * (kAll - kEmbedding));
-  EXPECT_EQ(backward.update_bytes, 32 * (kAll - kEmbedding));
+  EXPECT_EQ(backward.written_bytes, 12 * (kModel - kEmbedding));
+  EXPECT_EQ(backward.update_bytes, 32 * (kModel - kEmbedding));
   // The weights are those that the backward has read: an update reads the rest.
   EXPECT_EQ(backward.read_bytes,
-            2 * (2 * kEmbedding + 3 * kLayer + kHead) + 10 * (kAll - kEmbedding));
+            2 * (2 * kEmbedding + 3 * kLayer + kHead) + 10 * (kModel - kEmbedding));
   EXPECT_EQ(flush.written_bytes, 12 * kEmbedding);
   EXPECT_EQ(flush.read_bytes, 10 * kEmbedding);
   EXPECT_EQ(flush.update_bytes, 32 * kEmbedding);
@@ -128,13 +128,13 @@ TEST(PhaseTraffic, ASeparateDeviceHasCopiesInThePhaseOfTheirUse) {
   EXPECT_EQ(backward.to_device_bytes, 2 * (kHead + 2 * kEmbedding + 3 * kLayer));
   EXPECT_EQ(flush.to_device_bytes, 0u);
   EXPECT_EQ(forward.to_host_bytes, 0u);
-  EXPECT_EQ(backward.to_host_bytes, 2 * (kAll - kEmbedding));
+  EXPECT_EQ(backward.to_host_bytes, 2 * (kModel - kEmbedding));
   EXPECT_EQ(flush.to_host_bytes, 2 * kEmbedding);
   // It rounds them itself; the workers update.
-  EXPECT_EQ(backward.device_update_bytes, 6 * (kAll - kEmbedding));
+  EXPECT_EQ(backward.device_update_bytes, 6 * (kModel - kEmbedding));
   EXPECT_EQ(flush.device_update_bytes, 6 * kEmbedding);
   EXPECT_EQ(backward.update_bytes, 0u);
-  EXPECT_EQ(forward.update_bytes, 26 * kAll);
+  EXPECT_EQ(forward.update_bytes, 26 * kModel);
 }
 
 TEST(PhaseTraffic, InputsAreCopiedByTheirOperations) {
