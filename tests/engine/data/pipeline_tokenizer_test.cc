@@ -261,7 +261,7 @@ TEST(PipelineTokenizer, FingerprintIsOfAllThatMatters) {
   }
 }
 
-class TokenizerDirectory : public testing::Test {
+class TokenizerFolder : public testing::Test {
  protected:
   void SetUp() override {
     nlohmann::json json = HelloJson();
@@ -277,7 +277,7 @@ class TokenizerDirectory : public testing::Test {
   ScratchDirectory scratch_;
 };
 
-TEST_F(TokenizerDirectory, EndOfTextIsTheFirstThatIsNamed) {
+TEST_F(TokenizerFolder, EndOfTextIsTheFirstThatIsNamed) {
   EXPECT_EQ(EndOfText(), 262u) << "by its name";
   WriteFile(scratch_ / "generation_config.json", R"({"eos_token_id": [104, 263]})");
   EXPECT_EQ(EndOfText(), 104u);
@@ -296,7 +296,7 @@ TEST_F(TokenizerDirectory, EndOfTextIsTheFirstThatIsNamed) {
               {"tokenizer_config.json:1"});
 }
 
-TEST_F(TokenizerDirectory, SaveCopiesItsFiles) {
+TEST_F(TokenizerFolder, SaveCopiesItsFiles) {
   WriteFile(scratch_ / "tokenizer_config.json", R"({"eos_token": "</s>"})");
   WriteFile(scratch_ / "merges.txt", "h e\n");
   WriteFile(scratch_ / "model.safetensors", "not the tokenizer's");
@@ -313,7 +313,7 @@ TEST_F(TokenizerDirectory, SaveCopiesItsFiles) {
   ExpectError((*tokenizer)->Save(to), StatusCode::kFailedPrecondition, {"has changed"});
 }
 
-TEST_F(TokenizerDirectory, OtherTokenizerFilesAreNamed) {
+TEST_F(TokenizerFolder, OtherTokenizerFilesAreNamed) {
   ScratchDirectory other;
   WriteFile(other / "t.txt", "abc");
   WriteFile(other / "vocab.json", "{}");
