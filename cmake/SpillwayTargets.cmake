@@ -114,7 +114,7 @@ function(spillway_compile_together target)
   set(room 0) # for more files beside those of the folders before
   foreach(folder ${folders})
     list(LENGTH sources_${folder} length)
-    if(length GREATER room)
+    if(length GREATER room OR folder MATCHES "/absent$") # for which something else may be linked: the last one
       math(EXPR part "${part} + 1")
       set(room ${at_most})
     endif()
