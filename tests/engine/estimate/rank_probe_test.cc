@@ -69,7 +69,7 @@ CollectiveProbe ProbeOf(int size, int group, int rank) {
   return probe;
 }
 
-std::vector<CollectiveRates> OnAll(int size, int group, microseconds delay, bool find) {
+std::vector<CollectiveRates> RatesOnAll(int size, int group, microseconds delay, bool find) {
   std::vector<CollectiveRates> rates(size);
   Threads(size, group, delay).Run([&](int rank, const RankGroups& ranks) {
     const CollectiveProbe probe = ProbeOf(size, group, rank);
@@ -83,7 +83,7 @@ std::vector<CollectiveRates> OnAll(int size, int group, microseconds delay, bool
 TEST(RankProbe, AllRanksHaveTheFirstOnesFigures) {
   for (const auto& [size, group] : {std::pair(2, 2), {3, 3}, {2, 1}, {4, 2}}) {
     SCOPED_TRACE(absl::StrCat(size, " in groups of ", group));
-    const auto rates = OnAll(size, group, microseconds(500), false);
+    const auto rates = RatesOnAll(size, group, microseconds(500), false);
     for (const CollectiveRates& each : rates) EXPECT_EQ(each, rates[0]);
     EXPECT_GE(rates[0].latency_seconds, 5e-4);
     EXPECT_GT(rates[0].sum_bytes_per_second, 0);
@@ -117,7 +117,7 @@ TEST(RankProbe, SumsInADevicesMemoryAreRoundedThere) {
 // A clock of the rates says that an exchange takes no less than its delay.
 TEST(RankProbe, SlowExchangesAreForecastSo) {
   for (const auto& [size, group] : {std::pair(2, 2), {4, 2}}) {
-    const CollectiveRates rates = OnAll(size, group, microseconds(4000), false)[0];
+    const CollectiveRates rates = RatesOnAll(size, group, microseconds(4000), false)[0];
     EXPECT_GE(rates.latency_seconds, 4e-3);
     const ActionTraffic sum = SumTraffic(ProbeOf(size, group, 0).sums, 4 * 32768);
     EXPECT_GE(sum.exchanges, 4);
@@ -153,15 +153,15 @@ TEST(RankProbe, ExchangesAreMeasuredOnceAndKept) {
   setenv("SPILLWAY_PROFILE", path.c_str(), 1);
   GradientSumOptions sums = ProbeOf(2, 2, 0).sums;
   EXPECT_FALSE(KeptCollectiveRates(sums).has_value());
-  const auto slow = OnAll(2, 2, microseconds(2000), true);
+  const auto slow = RatesOnAll(2, 2, microseconds(2000), true);
   EXPECT_GE(slow[0].latency_seconds, 2e-3);
   EXPECT_EQ(slow[1], slow[0]);
-  const auto again = OnAll(2, 2, microseconds(0), true);
+  const auto again = RatesOnAll(2, 2, microseconds(0), true);
   EXPECT_EQ(again[0], slow[0]);
   EXPECT_EQ(again[1], slow[0]);
   EXPECT_EQ(KeptCollectiveRates(sums), slow[0]);
   // Other ranks, and what they send otherwise, are others.
-  EXPECT_LT(OnAll(2, 1, microseconds(0), true)[0].latency_seconds, 2e-3);
+  EXPECT_LT(RatesOnAll(2, 1, microseconds(0), true)[0].latency_seconds, 2e-3);
   sums.bucket_parameters /= 2;
   EXPECT_FALSE(KeptCollectiveRates(sums).has_value());
   sums.bucket_parameters *= 2;

@@ -103,14 +103,14 @@ float WideGradientOf(uint64_t i, int64_t step) {
   return static_cast<float>(size * std::cos(0.11 * double(i) + double(step)));
 }
 
-struct Outcome {
+struct MomentsOutcome {
   std::vector<double> sums;
   std::vector<float> moments, masters;
-  friend bool operator==(const Outcome&, const Outcome&) = default;
+  friend bool operator==(const MomentsOutcome&, const MomentsOutcome&) = default;
 };
 
 // Two steps of the shards that `cut` makes.
-Outcome Train(const OptimizerSpec& spec, uint64_t tile, int ranks, bool backwards) {
+MomentsOutcome Train(const OptimizerSpec& spec, uint64_t tile, int ranks, bool backwards) {
   std::vector<std::unique_ptr<MeasuredUnit>> own;
   std::vector<MeasuredUnit*> shards;
   const uint64_t each = kCount / ranks;
@@ -121,7 +121,7 @@ Outcome Train(const OptimizerSpec& spec, uint64_t tile, int ranks, bool backward
     shards.push_back(own.back().get());
     for (uint64_t i = 0; i < each; ++i) shards[rank]->Set(i, StartOf(rank * each + i), 0);
   }
-  Outcome outcome;
+  MomentsOutcome outcome;
   UpdateScalars scalars = {.learning_rate = spec.learning_rate, .gradient_scale = 0.25};
   for (scalars.step = 1; scalars.step <= 2; ++scalars.step) {
     double squares = 0;
@@ -146,7 +146,7 @@ TEST(FactoredMoments, ThereAreTheSameBitsHoweverTheUnitIsCutAndComputed) {
   for (const bool scales : {false, true}) {
     OptimizerSpec spec = Adafactor();
     spec.scale_parameter = scales;
-    const Outcome expected = Train(spec, kParameterAlignment, 1, false);
+    const MomentsOutcome expected = Train(spec, kParameterAlignment, 1, false);
     ForEachSimdTarget([&](SimdTarget target) {
       SCOPED_TRACE(std::string(SimdTargetName(target)));
       for (const uint64_t tile :

@@ -19,7 +19,7 @@ const std::vector<FactoredTensor> kRows = {{0, 1, 300},
                                            {300, 1, 3 * kStep - 283},
                                            {3 * kStep + 32, 1, 1},
                                            {3 * kStep + 64, 1, 2 * kStep - 64}};
-constexpr uint64_t kParameters = 5 * kStep;
+constexpr uint64_t kRatioParameters = 5 * kStep;
 
 OptimizerSpec Lamb() {
   OptimizerSpec spec;
@@ -36,8 +36,9 @@ float GradientOf(uint64_t i, int64_t step) {
 
 // The paper's formulas as DeepSpeed's FusedLamb has them, tensor by tensor, in double.
 std::vector<double> Reference(const OptimizerSpec& spec, int steps) {
-  std::vector<double> p(kParameters), m(kParameters), v(kParameters), u(kParameters);
-  for (uint64_t i = 0; i < kParameters; ++i) p[i] = WeightOf(i);
+  std::vector<double> p(kRatioParameters), m(kRatioParameters), v(kRatioParameters),
+      u(kRatioParameters);
+  for (uint64_t i = 0; i < kRatioParameters; ++i) p[i] = WeightOf(i);
   for (int step = 1; step <= steps; ++step) {
     const double correction1 = spec.bias_correction ? 1 - std::pow(spec.beta1, step) : 1;
     const double correction2 = spec.bias_correction ? 1 - std::pow(spec.beta2, step) : 1;
@@ -67,10 +68,11 @@ TEST(TensorRatios, AnUpdateIsDeepSpeedsLambOfEveryTensor) {
       spec.weight_decay = 0;  // no tensor decays in these units
       spec.bias_correction = corrects;
       spec.least_trust_ratio = least;
-      MeasuredUnit unit(spec, DType::kFloat32, kRows, {.parameters = kParameters, .tile = kStep});
-      for (uint64_t i = 0; i < kParameters; ++i) unit.Set(i, WeightOf(i), 0);
+      MeasuredUnit unit(spec, DType::kFloat32, kRows,
+                        {.parameters = kRatioParameters, .tile = kStep});
+      for (uint64_t i = 0; i < kRatioParameters; ++i) unit.Set(i, WeightOf(i), 0);
       for (int64_t step = 1; step <= 4; ++step) {
-        for (uint64_t i = 0; i < kParameters; ++i) {
+        for (uint64_t i = 0; i < kRatioParameters; ++i) {
           unit.Set(i, unit.Master(i), GradientOf(i, step));
         }
         UpdateScalars scalars;
@@ -112,8 +114,8 @@ TEST(TensorRatios, TheSumsAreTheSameHoweverTheUnitIsCut) {
     for (const uint64_t tile : {kStep, 2 * kStep, 8 * kStep}) {
       for (const bool backwards : {false, true}) {
         MeasuredUnit whole(spec, DType::kBFloat16, kRows,
-                           {.parameters = kParameters, .tile = tile, .portions = 5});
-        fill(whole, kParameters);
+                           {.parameters = kRatioParameters, .tile = tile, .portions = 5});
+        fill(whole, kRatioParameters);
         whole.Measure(scalars, 0, backwards);
         const std::vector<double> sums = whole.ratios().TakeSums();
         if (expected.empty()) expected = sums;
