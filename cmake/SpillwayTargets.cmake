@@ -93,10 +93,11 @@ endfunction()
 # spillway_compile_together(TARGET SOURCE...): gives a target its sources. Those of a folder, and of small ones
 # that follow one another, are compiled as one, up to some thirty at a time: what they include, and what
 # they make of templates, is most of compiling them. (So no two of them may use a name of their own for two
-# things; tests/structure_test.py.)
+# things: tests/structure_test.py compares them.) A folder named absent, a target's last, stays apart, since
+# something else may be linked in its place.
 # With SPILLWAY_OBJECTS, where they were compiled for the target by the same flags before, that object is
 # taken.
-option(SPILLWAY_UNITY "Compile the sources of a target together: five times as fast as one by one" ON)
+option(SPILLWAY_UNITY "Compile the sources of a target together, which is several times as fast as one by one" ON)
 if(SPILLWAY_UNITY)
   # A source's own types are taken for a header's there.
   add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
@@ -114,7 +115,7 @@ function(spillway_compile_together target)
   set(room 0) # for more files beside those of the folders before
   foreach(folder ${folders})
     list(LENGTH sources_${folder} length)
-    if(length GREATER room OR folder MATCHES "/absent$") # for which something else may be linked: the last one
+    if(length GREATER room OR folder MATCHES "/absent$")
       math(EXPR part "${part} + 1")
       set(room ${at_most})
     endif()

@@ -56,7 +56,9 @@ class CommittedWeights : public WeightSource {
       return OtherModel(name, parameter->elements);
     }
     if (parameter->packing.any()) {
-      const auto read = [&](PackedCache::Bytes* bytes) { return ReadPacked(place->second, bytes); };
+      const auto read = [&](PackedCache::Bytes* bytes) {
+        return ReadWholeMatrix(place->second, bytes);
+      };
       ASSIGN_OR_RETURN(const auto packed, packed_.Get(name, read));
       UnpackElements(*parameter, packed->data(), first, count, out);
       return absl::OkStatus();
@@ -110,7 +112,7 @@ class CommittedWeights : public WeightSource {
   }
 
   // All bytes of a packed matrix.
-  absl::Status ReadPacked(const Place& place, PackedCache::Bytes* bytes) {
+  absl::Status ReadWholeMatrix(const Place& place, PackedCache::Bytes* bytes) {
     const uint32_t word_bytes = place.parameter->packing.word_bytes;
     bytes->resize(place.parameter->words * word_bytes);
     char* to = bytes->data();
