@@ -1,7 +1,12 @@
 #include "tools/compute_library.h"
 
 #include <dlfcn.h>
+#include <malloc.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "engine/machine/process_limits.h"
@@ -18,14 +23,34 @@ std::string LibraryPath() {
   return program.substr(0, program.rfind('/') + 1) + kFileName;
 }
 
+// While it is loaded LibTorch registers its operators, in 56 MiB of small pieces. Got from the
+// kernel at once and by huge pages, where it has them, they take a tenth off the time that loading
+// takes.
+void* OpenByHugePages(const std::string& path) {
+  constexpr size_t kRegisteredBytes = 60 << 20, kHugePageBytes = 2 << 20;
+  constexpr size_t kUsualPadBytes = 128 << 10;  // glibc's own
+  constexpr size_t kMoreThanTrimmed = 64 << 10;
+  malloc_trim(0);
+  const auto begin = reinterpret_cast<uintptr_t>(sbrk(0));
+  mallopt(M_TOP_PAD, kRegisteredBytes);
+  void* const volatile grows = std::malloc(kMoreThanTrimmed);
+  std::free(grows);
+  const uintptr_t first = (begin + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  const auto end = reinterpret_cast<uintptr_t>(sbrk(0));
+  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
+  // What it calls is resolved now all the same (-z now), what LibTorch calls when it does.
+  void* const library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  mallopt(M_TOP_PAD, kUsualPadBytes);
+  return library;
+}
+
 absl::StatusOr<ComputeLibrary*> Load() {
   RETURN_IF_ERROR(FindComputeLibrary());
   RETURN_IF_ERROR(CheckAddressesForLibrary());
   SetOpenMpWaits();
   SetMklRepeats();
   const std::string path = LibraryPath();
-  // What it calls is resolved now all the same (-z now), what LibTorch calls when it does.
-  void* const library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  void* const library = OpenByHugePages(path);
   if (library == nullptr) {
     return absl::UnavailableError(absl::StrCat(
         "what computes does not load: ", dlerror(), "; build it where LibTorch is (tools/build), ",

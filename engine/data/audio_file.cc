@@ -49,14 +49,9 @@ absl::StatusOr<std::unique_ptr<AudioFile>> AudioFile::Open(const std::string& pa
   }
   audio->seconds_ = static_cast<double>(info.frames) / info.samplerate;
   if (info.samplerate != kSpeechRate) {
-    soxr_error_t error = nullptr;
-    const soxr_quality_spec_t best = soxr_quality_spec(SOXR_VHQ, 0);
-    audio->resampler_.reset(soxr_create(info.samplerate, static_cast<double>(kSpeechRate), 1,
-                                        &error, nullptr, &best, nullptr));
-    if (error != nullptr) {
-      return absl::InternalError(absl::StrCat(path, ": soxr cannot convert it: ", error));
-    }
-    audio->rate_ratio_ = static_cast<double>(kSpeechRate) / info.samplerate;
+    auto resampler = Resampler::Create(info.samplerate, kSpeechRate);
+    if (!resampler.ok()) return Annotate(resampler.status(), path);
+    audio->resampler_ = *std::move(resampler);
   }
   return audio;
 }
@@ -95,24 +90,9 @@ absl::Status AudioFile::ReadPiece() {
     held_.insert(held_.end(), mixed_.begin(), mixed_.end());
     return absl::OkStatus();
   }
-  // The file's end (no input) gives what soxr still holds, until it gives nothing more.
-  const size_t room = static_cast<size_t>(std::ceil(kPieceFrames * rate_ratio_)) + 64;
-  size_t used = 0;
-  do {
-    const size_t begin = held_.size();
-    held_.resize(begin + room);
-    size_t taken = 0, made = 0;
-    const soxr_error_t error =
-        soxr_process(resampler_.get(), ended_ ? nullptr : mixed_.data() + used,
-                     ended_ ? 0 : mixed_.size() - used, &taken, held_.data() + begin, room, &made);
-    held_.resize(begin + made);
-    if (error != nullptr) {
-      return absl::InternalError(absl::StrCat(path_, ": soxr failed: ", error));
-    }
-    used += taken;
-    if (ended_ && made == 0) break;
-  } while (ended_ || used < mixed_.size());
-  return absl::OkStatus();
+  const absl::Status converted =
+      ended_ ? resampler_->Finish(&held_) : resampler_->Convert(mixed_, &held_);
+  return converted.ok() ? converted : Annotate(converted, path_);
 }
 
 }  // namespace spillway

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <sndfile.h>
-#include <soxr.h>
 
 #include <cstdint>
 #include <memory>
@@ -12,17 +11,18 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/data/resampler.h"
 
 namespace spillway {
 
 inline constexpr int64_t kSpeechRate = 16000;  // samples a second
 
 // Reads one file from its beginning to its end, a piece at a time, so that memory does not depend
-// on how long it is. Channels are averaged; another rate is converted by soxr at its best quality.
+// on how long it is. Channels are averaged; another rate is converted (Resampler).
 // One thread.
 class AudioFile {
  public:
-  // kNotFound, kInvalidArgument for what is no sound, "PATH: ..." both.
+  // kNotFound, kInvalidArgument for what is no sound, and as of Resampler, all "PATH: ...".
   static absl::StatusOr<std::unique_ptr<AudioFile>> Open(const std::string& path);
 
   // Appends the next samples, about in [-1, 1], `count` of them, or fewer where the file ends.
@@ -40,9 +40,6 @@ class AudioFile {
   struct CloseFile {
     void operator()(SNDFILE* file) const { sf_close(file); }
   };
-  struct CloseResampler {
-    void operator()(soxr* resampler) const { soxr_delete(resampler); }
-  };
 
   explicit AudioFile(std::string path) : path_(std::move(path)) {}
   // The next piece of the file, converted, to the end of held_.
@@ -52,11 +49,10 @@ class AudioFile {
   std::unique_ptr<SNDFILE, CloseFile> file_;
   double seconds_ = 0;
   int64_t channels_ = 1;
-  std::unique_ptr<soxr, CloseResampler> resampler_;  // null: the file's rate is ours
-  double rate_ratio_ = 1;                            // ours over the file's
-  std::vector<float> frames_, mixed_;                // of a piece
-  std::vector<float> held_;                          // converted, and not yet asked for
-  bool ended_ = false;                               // the file
+  std::unique_ptr<Resampler> resampler_;  // null: the file's rate is ours
+  std::vector<float> frames_, mixed_;     // of a piece
+  std::vector<float> held_;               // converted, and not yet asked for
+  bool ended_ = false;                    // the file
 };
 
 }  // namespace spillway

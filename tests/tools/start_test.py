@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""What a command loads: LibTorch comes with what computes, and with nothing else."""
+"""What a command loads: LibTorch comes with what computes, and OpenMP with it, and with nothing else."""
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -48,13 +49,23 @@ class Loading(CliTest):
                 (["generate", "--model", self.model, "--prompt", "a", "--host-memory", "much"], 2)):
             with self.subTest(" ".join(map(str, arguments))):
                 files = self.loaded(*arguments, code=code)
-                self.assertNotIn("libtorch", files)
-                self.assertNotIn(LIBRARY, files)
+                for library in ("libtorch", "libgomp", LIBRARY):
+                    self.assertNotIn(library, files)
 
     def test_what_computes_loads_it(self):
         files = self.loaded("generate", "--model", self.path("nowhere"), "--prompt", "a", code=2)
         self.assertIn("libtorch_cpu.so", files)
         self.assertIn(LIBRARY, files)
+
+    def test_openmp_is_told_how_to_wait_before_it_is_loaded(self):
+        plain = {name: value for name, value in environment().items() if not name.startswith(("OMP_", "GOMP_"))}
+        for given, waits in (({}, ("PASSIVE", "10000")), ({"GOMP_SPINCOUNT": "7"}, ("PASSIVE", "7")),
+                             ({"OMP_WAIT_POLICY": "ACTIVE", "GOMP_SPINCOUNT": "9"}, ("ACTIVE", "9"))):
+            with self.subTest(given):
+                said = subprocess.run([program(), "generate", "--model", self.path("nowhere"), "--prompt", "a"],
+                                      env=plain | given | {"OMP_DISPLAY_ENV": "verbose"}, timeout=600, check=False,
+                                      capture_output=True, text=True).stderr
+                self.assertEqual(re.findall(r"(?:OMP_WAIT_POLICY|GOMP_SPINCOUNT) = '(.*)'", said), list(waits), said)
 
 
 class Moving(CliTest):

@@ -127,6 +127,14 @@ class TranscribeTest(CliTest):
         # The first window's end has a trace of what comes.
         self.assertRegex(said.stdout, "^abc[a-d]{2,}")
 
+    def test_sounds_of_another_rate_without_soxr(self):
+        """It is loaded where a sound has to be converted."""
+        self.write("broken/libsoxr.so.0", "no library")
+        result = run(*self.flags(tokenizer="bytes", dtype="fp32", seq_len=None),
+                     variables={"LD_LIBRARY_PATH": self.path("broken")})
+        self.assert_run(result, 1, self.path("sounds/"), "wav: converting a sound to another rate needs libsoxr.so.0: ",
+                        "install libsoxr0")
+
     def test_the_names_of_transformers_script(self):
         rows = [{"audio": row["audio"], "sentence": row["text"]} for row in self.said]
         data = self.write("named.jsonl", self.jsonl(rows))
