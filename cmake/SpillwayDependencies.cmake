@@ -16,8 +16,9 @@ find_package(GTest REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(benchmark QUIET)
 
-# Abseil is linked statically where Debian's archives are: forty shared libraries are most of what starting
-# the program takes, and LibTorch's symbols are looked for in each. Another machine need not have it.
+# Abseil is linked statically where Debian's archives are: a program starts sooner without some forty shared
+# libraries (docs/BENCHMARKS.md), LibTorch's symbols are not looked for in them, and a machine with a GPU to
+# which the program is carried need not have them.
 set(spillway_static_absl "")
 get_property(imported DIRECTORY PROPERTY IMPORTED_TARGETS)
 list(FILTER imported INCLUDE REGEX "^absl::")

@@ -23,14 +23,14 @@ std::string LibraryPath() {
   return program.substr(0, program.rfind('/') + 1) + kFileName;
 }
 
-// While it is loaded LibTorch registers its operators, in 56 MiB of small pieces. Got from the
-// kernel at once and by huge pages, where it has them, they take a tenth off the time that loading
-// takes.
+// LibTorch registers its operators while it is loaded, in 56 MiB of small pieces of the heap. Here
+// the heap gets them from the kernel beforehand, at once and by huge pages where the kernel has
+// any, and loading takes a seventh less time.
 void* OpenByHugePages(const std::string& path) {
   constexpr size_t kRegisteredBytes = 60 << 20, kHugePageBytes = 2 << 20;
   constexpr size_t kUsualPadBytes = 128 << 10;  // glibc's own
   constexpr size_t kMoreThanTrimmed = 64 << 10;
-  malloc_trim(0);
+  malloc_trim(0);  // so that the next piece makes the heap grow
   const auto begin = reinterpret_cast<uintptr_t>(sbrk(0));
   mallopt(M_TOP_PAD, kRegisteredBytes);
   void* const volatile grows = std::malloc(kMoreThanTrimmed);
@@ -38,7 +38,7 @@ void* OpenByHugePages(const std::string& path) {
   const uintptr_t first = (begin + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
   const auto end = reinterpret_cast<uintptr_t>(sbrk(0));
   if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
-  // What it calls is resolved now all the same (-z now), what LibTorch calls when it does.
+  // What our library calls is resolved now all the same (-z now), what LibTorch calls when it does.
   void* const library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
   mallopt(M_TOP_PAD, kUsualPadBytes);
   return library;

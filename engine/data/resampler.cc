@@ -11,7 +11,7 @@
 namespace spillway {
 namespace {
 
-// What is called of it.
+// The functions of the library that are called here.
 struct Soxr {
   decltype(&soxr_create) create = nullptr;
   decltype(&soxr_quality_spec) quality_spec = nullptr;
@@ -47,12 +47,11 @@ absl::StatusOr<std::unique_ptr<Resampler>> Resampler::Create(double from_rate, d
   RETURN_IF_ERROR(Loaded().status());
   const soxr_quality_spec_t best = Loaded()->quality_spec(SOXR_VHQ, 0);
   soxr_error_t error = nullptr;
-  soxr* const converter = Loaded()->create(from_rate, to_rate, 1, &error, nullptr, &best, nullptr);
+  Converter converter(Loaded()->create(from_rate, to_rate, 1, &error, nullptr, &best, nullptr),
+                      Loaded()->destroy);
   if (error != nullptr) return absl::InternalError(absl::StrCat("soxr cannot convert it: ", error));
-  return std::unique_ptr<Resampler>(new Resampler(converter, to_rate / from_rate));
+  return std::unique_ptr<Resampler>(new Resampler(std::move(converter), to_rate / from_rate));
 }
-
-Resampler::~Resampler() { Loaded()->destroy(converter_); }
 
 absl::Status Resampler::Convert(absl::Span<const float> samples, std::vector<float>* converted) {
   return samples.empty() ? absl::OkStatus() : Process(samples.data(), samples.size(), converted);
@@ -71,12 +70,12 @@ absl::Status Resampler::Process(const float* samples, size_t count, std::vector<
     converted->resize(begin + room);
     size_t taken = 0, made = 0;
     const soxr_error_t error =
-        Loaded()->process(converter_, samples == nullptr ? nullptr : samples + used, count - used,
-                          &taken, converted->data() + begin, room, &made);
+        Loaded()->process(converter_.get(), samples == nullptr ? nullptr : samples + used,
+                          count - used, &taken, converted->data() + begin, room, &made);
     converted->resize(begin + made);
     if (error != nullptr) return absl::InternalError(absl::StrCat("soxr failed: ", error));
     used += taken;
-    // At the end (no samples) it gives what it still holds, until it gives nothing more.
+    // At the end (no samples) soxr gives what it still holds, until it gives nothing more.
     if (samples == nullptr ? made == 0 : used == count) return absl::OkStatus();
   }
 }

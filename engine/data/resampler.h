@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,7 +21,6 @@ class Resampler {
  public:
   // Rates in samples a second, above 0. kUnavailable without soxr, with what to do about it.
   static absl::StatusOr<std::unique_ptr<Resampler>> Create(double from_rate, double to_rate);
-  ~Resampler();
 
   // Takes all of `samples` and appends what is converted by then. kInternal where soxr fails.
   absl::Status Convert(absl::Span<const float> samples, std::vector<float>* converted);
@@ -28,11 +28,13 @@ class Resampler {
   absl::Status Finish(std::vector<float>* converted);
 
  private:
-  Resampler(soxr* converter, double ratio) : converter_(converter), ratio_(ratio) {}
+  using Converter = std::unique_ptr<soxr, void (*)(soxr*)>;
+
+  Resampler(Converter converter, double ratio) : converter_(std::move(converter)), ratio_(ratio) {}
   // Gives soxr `samples`, null at the end.
   absl::Status Process(const float* samples, size_t count, std::vector<float>* converted);
 
-  soxr* const converter_;
+  const Converter converter_;
   const double ratio_;  // samples that come out over those that go in
 };
 

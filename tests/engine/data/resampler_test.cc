@@ -1,7 +1,10 @@
 #include "engine/data/resampler.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "gtest/gtest.h"
-#include "io/base/status.h"
 #include "tests/engine/data/sound_testing.h"
 
 namespace spillway {
