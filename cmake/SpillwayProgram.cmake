@@ -1,16 +1,31 @@
 # The program `spillway`, which needs no LibTorch, and the library beside it that computes with
 # LibTorch and is opened when needed (tools/compute_library.h). The two are moved together.
 
-set_source_files_properties(tools/main.cc tools/compute_library.cc tools/compute/compute_library.cc PROPERTIES
-  COMPILE_DEFINITIONS "SPILLWAY_VERSION=\"${PROJECT_VERSION}\"")
+set(build_kind "${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
+string(REPLACE "GNU" "GCC" build_kind "${build_kind}")
+if(SPILLWAY_CUDA)
+  string(APPEND build_kind ", with CUDA")
+else()
+  string(APPEND build_kind ", without CUDA")
+endif()
+set_source_files_properties(tools/build_info.cc tools/compute_library.cc tools/compute/compute_library.cc PROPERTIES
+  COMPILE_DEFINITIONS "SPILLWAY_VERSION=\"${PROJECT_VERSION}\";SPILLWAY_BUILD_KIND=\"${build_kind}\"")
 set_source_files_properties(tools/doctor.cc PROPERTIES
   COMPILE_DEFINITIONS "SPILLWAY_TORCH_VERSION=\"${SPILLWAY_TORCH_VERSION}\"")
 
 file(GLOB tool_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.cc)
 # Its object says whether the build has CUDA: never another build's.
 set(own_source ${PROJECT_SOURCE_DIR}/tools/compute_library.cc)
-list(REMOVE_ITEM tool_sources ${own_source})
-add_executable(spillway ${own_source})
+# What says which build it is stays apart: it changes with every commit.
+set(build_commit ${PROJECT_BINARY_DIR}/build_commit.cc)
+add_custom_target(spillway_build_commit BYPRODUCTS ${build_commit} COMMENT ""
+  COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DOUTPUT=${build_commit}
+    -P ${PROJECT_SOURCE_DIR}/cmake/SpillwayBuildCommit.cmake)
+set(build_info ${PROJECT_SOURCE_DIR}/tools/build_info.cc)
+list(REMOVE_ITEM tool_sources ${own_source} ${build_info})
+add_executable(spillway ${own_source} ${build_info} ${build_commit})
+set_source_files_properties(${build_commit} PROPERTIES GENERATED ON SKIP_PRECOMPILE_HEADERS ON)
+add_dependencies(spillway spillway_build_commit)
 spillway_compile_together(spillway ${tool_sources})
 target_link_libraries(spillway PRIVATE spillway_engine_core spillway::cli11 ${CMAKE_DL_LIBS})
 target_compile_options(spillway PRIVATE -O1) # commands wait for what they call

@@ -23,6 +23,7 @@
 #include "engine/machine/process_setup.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "tools/build_info.h"
 #include "tools/commands.h"
 #include "tools/help_text.h"
 #include "tools/last_resort.h"
@@ -155,6 +156,7 @@ int Main(int argc, char** argv) {
   OpenStandardStreams();
   ExplainTerminate();
   FailBeyondFileSizeLimit();
+  SetCommandLine({argv, argv + argc});
   CLI::App app(
       "Spillway trains models that do not fit: state on NVMe, in host memory and on the "
       "device, moved before it is needed.");
@@ -163,7 +165,7 @@ int Main(int argc, char** argv) {
   app.allow_extras();
   // Of a flag given twice the last one counts, so that a script can append its own.
   app.option_defaults()->take_last();
-  app.set_version_flag("--version", "spillway " SPILLWAY_VERSION);
+  app.set_version_flag("-V,--version", "spillway " + ThisRunOrigin().version);
   app.set_help_flag("-h,--help", "Print this help; after a subcommand, that one's");
   app.footer(
       "Exit codes: 0 done, 1 failed, 2 bad input, 3 does not fit the budgets, 4 wrong bytes, "

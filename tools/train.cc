@@ -8,6 +8,7 @@
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
+#include "tools/build_info.h"
 #include "tools/commands.h"
 #include "tools/compute_library.h"
 #include "tools/device_flag.h"
@@ -38,6 +39,7 @@ absl::Status RefuseOwnResults(const RunConfig& config) {
 absl::StatusOr<RunConfig> ReadConfig(const TrainFlags& flags, const Launch& launch) {
   ASSIGN_OR_RETURN(RunConfig config, ResolveForRanks(flags, launch));
   TuneRunConfig(&config);
+  config.train.origin = ThisRunOrigin();
   RETURN_IF_ERROR(RefuseOwnResults(config));
   for (const std::string& note : config.notes) LogInfo(note);
   for (const std::string& warning : config.warnings) LogWarning(warning);

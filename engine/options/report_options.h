@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/options/drive_wear.h"
+#include "engine/options/run_origin.h"
 
 namespace spillway {
 
@@ -16,6 +17,8 @@ struct TraceOptions {
 };
 
 struct ReportOptions {
+  RunOrigin origin;
+
   int64_t eval_every = 0;       // 0: only at the end, when there is evaluation data
   std::string metric = "loss";  // by which one is the best: of MeasureKinds
 

@@ -1,0 +1,24 @@
+// Which sources this program was built from, and how. Any thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/options/run_origin.h"
+
+namespace spillway {
+
+// "54cd008c1a2b", with "+" behind it if the sources were changed since; "unknown" where they were
+// in no Git repository.
+const char* BuildCommit();
+// "Release, GCC 12.2.0, without CUDA".
+const char* BuildKind();
+
+// "spillway 0.1.0 (54cd008c1a2b; Release, GCC 12.2.0, without CUDA)".
+std::string VersionText();
+
+// This build, started with `arguments`.
+void SetCommandLine(std::vector<std::string> arguments);
+RunOrigin ThisRunOrigin();
+
+}  // namespace spillway
