@@ -38,7 +38,6 @@ namespace {
 constexpr int kMostSpawned = 1024;
 constexpr int kFailedCode = 1;  // for no reason that has a code of its own
 constexpr int kStoppedCode = 75;
-constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGUSR1};
 
 absl::Status MakePipe(UniqueFd* read, UniqueFd* write) {
   int ends[2];
@@ -68,14 +67,16 @@ absl::StatusOr<UniqueFd> BindFreePort(int* port) {
 class BlockedSignals {
  public:
   BlockedSignals() {
+    // What is ignored here is so in the ranks; blocked, it would come all the same.
+    const std::vector<int> forwarded = StopSignal::Handled();
     sigset_t set;
     sigemptyset(&set);
-    for (const int signal : kForwarded) sigaddset(&set, signal);
+    for (const int signal : forwarded) sigaddset(&set, signal);
     sigaddset(&set, SIGTSTP);
     sigaddset(&set, SIGCHLD);
     sigprocmask(SIG_BLOCK, &set, &before_);
     of_ranks_ = before_;
-    for (const int signal : kForwarded) sigaddset(&of_ranks_, signal);
+    for (const int signal : forwarded) sigaddset(&of_ranks_, signal);
     descriptor_ = UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   }
   ~BlockedSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
