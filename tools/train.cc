@@ -196,11 +196,16 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
        "on a GPU, who updates state that does not live there: auto, cpu or gpu");
   text("--recompute", f.recompute, "all, or auto: not where memory is left for activations");
   text("--io-engine", f.io_engine, "auto, io_uring or threads");
-  text("--commit-every", f.commit_every, "steps between commits (only at the end and at signals)");
+  text("--commit-every", f.commit_every,
+       "between commits: auto (15 minutes, or longer where they would cost more than 1% of the "
+       "time), so many steps, or a time (5m); 0: only at the end and at signals");
   command->add_flag("--no-commit", f.no_commit, "keep one copy of the state, nothing to resume");
   text("--persist", f.persist, "copy commits to this directory");
   text("--keep", f.keep, "commits kept there (1)");
   command->add_flag("--resume", f.resume, "continue from the last commit in --output");
+  text("--allow-change", f.allow_change,
+       "what --resume may change from the last commit on: lr, schedule, clip, micro-batch, threads "
+       "or data, NAME[,NAME]");
   command->add_flag("--overwrite", f.overwrite,
                     "remove an earlier run in --output: commit, swap, results, model");
   text("--overwrite_output_dir", f.overwrite_output_dir, "Trainer's name of --overwrite")

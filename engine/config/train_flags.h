@@ -25,7 +25,7 @@ struct TrainFlags {
   Text device, threads, device_memory, host_memory;
   Text swap, offload, offload_param, offload_optimizer, offload_activations;
   Text update, update_device, recompute, io_engine;
-  Text commit_every, persist, keep;
+  Text commit_every, persist, keep, allow_change;
   Text eval_every, metric, tensorboard, export_dtype;
   Text predict_with_generate, num_beams, length_penalty, min_tokens, no_repeat_ngram,
       generation_max_length;

@@ -174,6 +174,11 @@ nlohmann::json ToJson(const RunDescription& run) {
     json["commits"].push_back({commit.step, commit.time});
   }
   json["commit_count"] = run.commit_count;
+  json["changes"] = nlohmann::json::array();
+  for (const RunChange& change : run.changes) {
+    json["changes"].push_back(
+        {{"step", change.step}, {"name", change.name}, {"from", change.from}, {"to", change.to}});
+  }
   return json;
 }
 
@@ -220,6 +225,13 @@ absl::StatusOr<RunDescription> RunDescriptionFromJson(const nlohmann::json& json
       run.commits.push_back({WholeNumber<int64_t>(commit.at(0)), commit.at(1).get<double>()});
     }
     run.commit_count = WholeNumber<int64_t>(json.at("commit_count"));
+    // Not written by earlier versions of the program.
+    for (const auto& change : json.value("changes", nlohmann::json::array())) {
+      run.changes.push_back({WholeNumber<int64_t>(change.at("step")),
+                             change.at("name").get<std::string>(),
+                             change.at("from").get<std::string>(),
+                             change.at("to").get<std::string>()});
+    }
   } catch (const nlohmann::json::exception& error) {
     return absl::InvalidArgumentError(error.what());
   }

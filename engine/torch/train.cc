@@ -108,13 +108,20 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
                                       Dataset& data, Dataset* evaluation, WeightSource* weights,
                                       TrainOptions options, const TrainHooks& hooks,
                                       const Launch& launch, RankConnection* connection,
-                                      RunStorage& storage) {
+                                      RunStorage& storage, bool by_epochs) {
   RankGroups ranks = connection ? connection->groups() : RankGroups();
   const std::optional<RunState>& committed = storage.committed();
   if (options.resume && !committed) {
     LogInfo(absl::StrCat("no commit in ", storage.output(),
                          options.persist.empty() ? "" : " or in " + options.persist,
                          " to resume: starting at step 1"));
+  }
+  if (committed) {
+    options.cursor = {committed->step, committed->samples};
+    if (by_epochs) {
+      options.steps = StepsForEpochs(options.epochs, data.size(), options.global_batch(),
+                                     options.cursor);
+    }
   }
   options.ranks_here = launch.local_world;
   if (options.threads == 0) {
@@ -139,7 +146,8 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
 
   TrainResult result;
   if (committed && committed->finished && committed->step >= options.steps) {
-    RETURN_IF_ERROR(CompareIdentity(*committed, RunIdentity(options)));
+    RETURN_IF_ERROR(
+        CompareIdentity(*committed, RunIdentity(options), options.allow_change).status());
     LogInfo(absl::StrCat("the run in ", storage.output(), " has already finished at step ",
                          committed->step,
                          storage.committed_in() == storage.output()
@@ -228,8 +236,7 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
   ASSIGN_OR_RETURN(const ModelDescription description, DescribeModel(model, options.freeze));
   if (data.size() < 1) return absl::InvalidArgumentError("the data has no samples");
   if (options.steps == 0) {
-    options.steps = StepsForEpochs(options.epochs, data.size(),
-                                   options.micro_batch * options.accumulate * options.ranks);
+    options.steps = StepsForEpochs(options.epochs, data.size(), options.global_batch());
   }
   options.identity.emplace_back("data", data.fingerprint());
   Launch launch;
@@ -255,7 +262,7 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
     ASSIGN_OR_RETURN(storage, RunStorage::OpenTogether(
                                   options, connection ? connection->groups().world : nullptr));
     return TrainRank(model, description, data, evaluation, weights, options, hooks, launch,
-                     connection.get(), *storage);
+                     connection.get(), *storage, /*by_epochs=*/given.steps == 0);
   }();
   if (connection == nullptr) return result;
   if (!result.ok()) {

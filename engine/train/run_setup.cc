@@ -10,6 +10,7 @@
 #include "engine/machine/memory_limits.h"
 #include "engine/numeric/optimizer_state.h"
 #include "engine/ranks/shard_plan.h"
+#include "engine/run/written_bytes.h"
 #include "engine/weights/frozen_in_place.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
@@ -41,6 +42,15 @@ std::string OtherProducts(const TrainOptions& options) {
   std::string why = ComputeRemark(*options.compute, options.dtype, on_gpu);
   if (options.layers_in_fp8 && why.empty() && !on_gpu) why = "emulated in fp32";
   return absl::StrCat("\n  products   in ", options.compute_name(), why.empty() ? "" : ": ", why);
+}
+
+// How long a commit takes: writing what the steps leave in memory. 0 where the disk's rate is not
+// known.
+double CommitSeconds(const SwapPlan& plan, const InPlaceUnits& in_place, const DiskRates& disk) {
+  if (disk.write_bytes_per_second <= 0) return 0;
+  const WritePlan writes = PlanWrites(plan, /*fresh=*/false, /*commits=*/true, in_place);
+  return SecondsAt(disk.write_bytes_per_second,
+                   static_cast<double>(writes.end_bytes - writes.step_bytes));
 }
 
 }  // namespace
@@ -180,6 +190,7 @@ absl::Status RunSetup::PlanTimed(Planned& planned) {
   TimeOperations(run, dry_run, rates, *input.clock);
   clock_ = input.clock;
   forecast_ = ForecastRun(*run.swaps, *clock_);
+  commit_seconds_ = CommitSeconds(*run.swaps, in_place_, clock_->disk);
   return absl::OkStatus();
 }
 
@@ -287,7 +298,7 @@ void RunSetup::LogPlan(const RunPlan& run) const {
       graphs_.Summary(), "\n  computing  ", FormatBytes(computing_bytes_),
       " of device memory at its peak", OtherProducts(context_.options), InPlaceLine(), "\n",
       "  budgets    ", FormatBytes(run.device_limit_bytes), " device, ",
-      FormatBytes(run.host_limit_bytes), " host",
+      FormatBytes(run.host_limit_bytes), " host\n  commits    ", commit_schedule().Describe(),
       forecast_ ? "\n  forecast   " + DescribeForecast(*forecast_) : ""));
 }
 

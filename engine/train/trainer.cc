@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/stop_signal.h"
 #include "engine/estimate/step_forecast.h"
 #include "engine/machine/memory_limits.h"
@@ -41,6 +42,15 @@ absl::Status FailedWhileRunning(const absl::Status& status) {
                                  : status;
 }
 
+void SayChanges(const std::vector<RunChange>& changes, int rank) {
+  if (changes.empty() || rank > 0) return;
+  std::vector<std::string> parts;
+  for (const RunChange& change : changes) parts.push_back(Describe(change));
+  LogWarning(absl::StrCat("from step ", changes[0].step,
+                          " on this is not the run that was asked for first (--allow-change): ",
+                          absl::StrJoin(parts, ", ")));
+}
+
 // Ranks that hear each other no more would only wait once again.
 absl::Status AgreeWhereHeard(Collectives* ranks, const absl::Status& own) {
   if (absl::IsUnavailable(own) || absl::IsDeadlineExceeded(own)) return own;
@@ -67,7 +77,11 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext context) {
   SPILLWAY_CHECK(options.steps > 0 && (options.ranks > 1) == (t.context_.ranks.world != nullptr));
   if (storage.committed()) {
     t.state_ = *storage.committed();
-    RETURN_IF_ERROR(CompareIdentity(t.state_, RunIdentity(options)));
+    ASSIGN_OR_RETURN(
+        const std::vector<RunChange> changes,
+        CompareIdentity(t.state_, RunIdentity(options), options.allow_change));
+    SayChanges(changes, options.rank);
+    t.state_.changes.insert(t.state_.changes.end(), changes.begin(), changes.end());
     RETURN_IF_ERROR(CheckSameModel(t.state_.model, t.context_.model));
     t.loss_scaler_.Restore(t.state_.loss_scale);
   }
@@ -126,6 +140,7 @@ absl::Status Trainer::OpenJournal() {
   RunDescription run = DescribeRun(options_, context_.model, plan());
   run.computing_bytes = setup_->computing_bytes();
   run.io_engine = std::string(manager()->engine_name());
+  run.changes = state_.changes;
   // Without a commit not even the evaluation before step 1 (its row says step 0) stays.
   const int64_t kept = context_.storage->committed() ? state_.step : -1;
   ASSIGN_OR_RETURN(journal_, RunJournal::Open(context_.storage->output(), options_.tensorboard,
@@ -164,6 +179,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   Progress progress("step", options_.steps, state_.step);
   meter_->Begin();
   recorder_->BeginSteps();
+  commits_->BeginSteps();
   // Looked at once a step: a signal that comes later than that waits for the next.
   ASSIGN_OR_RETURN(bool stop, totals_->AnyStops(StopSignal::received()));
   while (state_.step < options_.steps && !stop) {
@@ -217,6 +233,7 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) 
   meter_->EndRow(row);
   meter_->EndStepOfTrace(row, step > first_step_ && !flush && row.commit_seconds == 0);
   RETURN_IF_ERROR(journal_->Step(row));
+  commits_->CountWait(row.commit_seconds);
   RETURN_IF_ERROR(commits_->AfterStep(stop));
   if (row.tokens > 0) {
     summary_.Add(row);
@@ -237,7 +254,9 @@ absl::StatusOr<bool> Trainer::StopsNow() {
   int64_t own = StopSignal::received();
   ASSIGN_OR_RETURN(const bool at_limit, writes_.IsAtLimit());
   if (own == 0 && at_limit) own = RankTotals::kAtLimit;
-  ASSIGN_OR_RETURN(const bool stop, totals_->AnyStops(own));
+  bool commit = commits_->IsDueByTime();
+  ASSIGN_OR_RETURN(const bool stop, totals_->AnyStops(own, &commit));
+  if (commit) commits_->MakeDue();
   if (stop) RETURN_IF_ERROR(AbandonEnqueued());
   return stop;
 }
@@ -362,7 +381,9 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
       return absl::OutOfRangeError(
           absl::StrCat("step ", step, ": a gradient is not finite (the norm is ", norm, "); ",
                        options_.dtype == DType::kFloat32 ? "" : "use --dtype fp32, or ",
-                       "lower --lr or raise --warmup; earlier commits are good"));
+                       "lower --lr or raise --warmup; ",
+                       commits_->last_step() > 0 ? "earlier commits are good"
+                                                 : "no commit was made before"));
     }
     scalars.gradient_scale = ClipCoefficient(options_.clip, norm) / loss_scale;
     row.skipped = scalars.skip;
@@ -373,6 +394,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
     RETURN_IF_ERROR(Annotate(loss_scaler_.Update(row.skipped), absl::StrCat("step ", step)));
   if (!row.skipped) ++state_.applied_steps;
   state_.step = step;
+  state_.samples = options_.SamplesBefore(step + 1);
   state_.buffers = compute.Buffers();  // the next step's forwards change them
   state_.loss_scale = loss_scaler_.state();
   return absl::OkStatus();
@@ -393,6 +415,7 @@ absl::Status Trainer::PassOver(StepMetrics& row) {
   row.skipped = true;
   RETURN_IF_ERROR(AbandonEnqueued());
   state_.step = row.step;
+  state_.samples = options_.SamplesBefore(row.step + 1);
   return setup_->memory()->Flush();
 }
 

@@ -141,7 +141,7 @@ TrainOptions Sharded(int ranks) {
 
 TEST(RunIdentity, WhatDecidesTheNumbersOfRanksAndSchedulesIsCompared) {
   const auto compare = [](const TrainOptions& then, const TrainOptions& now) {
-    return std::string(CompareIdentity(Committed(RunIdentity(then)), RunIdentity(now)).message());
+    return std::string(CompareIdentity(Committed(RunIdentity(then)), RunIdentity(now)).status().message());
   };
   const TrainOptions two = Sharded(2);
   TrainOptions now = two;
@@ -186,21 +186,22 @@ TEST(RunIdentity, OtherRanksThatMakeAnotherBatchAreNamedAsWhatTheyAre) {
   then.accumulate = 4;
   TrainOptions now = Sharded(4);
   now.accumulate = 4;
-  const absl::Status status = CompareIdentity(Committed(RunIdentity(then)), RunIdentity(now));
+  const absl::Status status =
+      CompareIdentity(Committed(RunIdentity(then)), RunIdentity(now)).status();
   EXPECT_THAT(
       std::string(status.message()),
       HasSubstr("micro-batches a step (--accumulate x ranks) were 8 and are now 16 (to keep "
                 "them, --accumulate is 8 over the number of ranks)"));
   now.accumulate = 2;
-  EXPECT_EQ(CompareIdentity(Committed(RunIdentity(then)), RunIdentity(now)), absl::OkStatus());
+  EXPECT_EQ(CompareIdentity(Committed(RunIdentity(then)), RunIdentity(now)).status(), absl::OkStatus());
 }
 
 // A run of two ranks may go on with one, which exchanges nothing.
 TEST(RunIdentity, OneRankHasNoExchangesToCompare) {
   TrainOptions one = Sharded(1), two = Sharded(2);
   one.accumulate = 2;
-  EXPECT_EQ(CompareIdentity(Committed(RunIdentity(two)), RunIdentity(one)), absl::OkStatus());
-  EXPECT_EQ(CompareIdentity(Committed(RunIdentity(one)), RunIdentity(two)), absl::OkStatus());
+  EXPECT_EQ(CompareIdentity(Committed(RunIdentity(two)), RunIdentity(one)).status(), absl::OkStatus());
+  EXPECT_EQ(CompareIdentity(Committed(RunIdentity(one)), RunIdentity(two)).status(), absl::OkStatus());
 }
 
 TEST(RunIdentity, AnotherMachineIsNamedAndAnEarlierVersionTakenAsItIs) {
@@ -209,12 +210,12 @@ TEST(RunIdentity, AnotherMachineIsNamedAndAnEarlierVersionTakenAsItIs) {
       {"data", "d"}, {"device", "cpu"}, {"LibTorch", "2.11.0"}, {"tokenizer", "new words"}};
   const Identity now = RunIdentity(options);
   testing::internal::CaptureStderr();
-  EXPECT_EQ(CompareIdentity(Committed(now), now), absl::OkStatus());
+  EXPECT_EQ(CompareIdentity(Committed(now), now).status(), absl::OkStatus());
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   options.identity = {
       {"data", "d"}, {"device", "cuda"}, {"LibTorch", "2.10.0"}, {"tokenizer", "new words"}};
   testing::internal::CaptureStderr();
-  EXPECT_EQ(CompareIdentity(Committed(RunIdentity(options)), now), absl::OkStatus());
+  EXPECT_EQ(CompareIdentity(Committed(RunIdentity(options)), now).status(), absl::OkStatus());
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_THAT(said, HasSubstr("LibTorch was 2.10.0 and is now 2.11.0; device was cuda"));
 
@@ -225,17 +226,17 @@ TEST(RunIdentity, AnotherMachineIsNamedAndAnEarlierVersionTakenAsItIs) {
     old.emplace_back(name, name == "tokenizer" ? "old words" : value);
   }
   testing::internal::CaptureStderr();
-  EXPECT_EQ(CompareIdentity(Committed(old), now), absl::OkStatus());
+  EXPECT_EQ(CompareIdentity(Committed(old), now).status(), absl::OkStatus());
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("its LibTorch; compute; device; tokenizer"));
   // As version 2 was.
   old.emplace_back("identity version", "2");
   testing::internal::CaptureStderr();
-  EXPECT_EQ(CompareIdentity(Committed(old), now), absl::OkStatus());
+  EXPECT_EQ(CompareIdentity(Committed(old), now).status(), absl::OkStatus());
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("its LibTorch; compute; device"));
   // A commit of this version says all that it has.
   old.back().second = "3";
-  EXPECT_THAT(std::string(CompareIdentity(Committed(old), now).message()),
+  EXPECT_THAT(std::string(CompareIdentity(Committed(old), now).status().message()),
               HasSubstr("device was not given and is now cpu"));
 }
 
