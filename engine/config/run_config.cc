@@ -349,7 +349,9 @@ void RunSettings::ResolveCommitTimes() {
     if (!is_time) value = train.commit_every;
   }
   Record("commit-every", std::move(value),
-         flags_.commit_every ? "--commit-every" : flags_.no_commit ? "--no-commit" : "default");
+         flags_.commit_every ? "--commit-every"
+         : flags_.no_commit  ? "--no-commit"
+                             : "default");
 }
 
 void RunSettings::ResolveAllowedChanges() {

@@ -105,10 +105,11 @@ absl::Status NothingIn(const std::string& path) {
                      "manifest in that run's OUTPUT, inspect that"));
   }
   if (Has(path, "config.resolved.json") || Has(path, "metrics.jsonl")) {
-    return absl::NotFoundError(
-        absl::StrCat("the run in ", path,
-                     " has no commit yet: it makes one at its end, when it is "
-                     "stopped by a signal, and every N steps with --commit-every N"));
+    return absl::NotFoundError(absl::StrCat(
+        "the run in ", path,
+        " has made no commit, and --resume starts at step 1: a run commits at its end, when a "
+        "signal stops it, and by --commit-every (about every 15 minutes), but not with "
+        "--no-commit"));
   }
   return absl::NotFoundError(
       absl::StrCat("there is no commit and no model in ", path, "; ", kReads));
@@ -119,6 +120,7 @@ absl::StatusOr<nlohmann::json> InspectDirectory(const std::string& path,
   const auto commit = FileSystem::Real().Look(CommitManifestPath(path), SymbolicLink::kFollow);
   if (commit.ok()) return InspectRun(path, progress);
   if (!absl::IsNotFound(commit.status())) return commit.status();
+  if (const auto freed = ReadFreedState(path); freed.ok()) return InspectFreed(path, *freed);
   if (Has(path, "model.safetensors") || Has(path, kIndex)) return InspectModel(path);
   if (Has(path, kAdapterWeightsName)) {
     return InspectFile(absl::StrCat(path, "/", kAdapterWeightsName));
@@ -211,6 +213,17 @@ void Digests(std::string* out, const json& digests) {
   }
 }
 
+std::string IdentityText(const json& run) {
+  std::string out = "Identity (the same on every --resume, but for --allow-change)\n";
+  for (const json& pair : run["identity"]) Field(&out, Text(pair[0]), Text(pair[1]));
+  for (const json& change : run["changes"]) {
+    Field(&out, absl::StrCat("from step ", change["step"].get<int64_t>()),
+          absl::StrCat(Text(change["name"]), " ", Text(change["to"]), " instead of ",
+                       Text(change["from"])));
+  }
+  return out;
+}
+
 std::string RunText(const json& run) {
   std::string out = absl::StrCat("Commit of step ", run["step"].get<int64_t>(),
                                  run["finished"].get<bool>() ? ", finished\n" : ", not finished\n");
@@ -223,11 +236,16 @@ std::string RunText(const json& run) {
                      " units"));
   Field(&out, "digest", Text(run["digest"]));
   Field(&out, "manifest", Text(run["manifest"]));
-  absl::StrAppend(&out, "Identity (the same on every --resume)\n");
-  for (const json& pair : run["identity"]) Field(&out, Text(pair[0]), Text(pair[1]));
+  absl::StrAppend(&out, IdentityText(run));
   Files(&out, run["files"]);
   Digests(&out, run["digests"]);
   return out;
+}
+
+std::string FreedText(const json& run) {
+  return absl::StrCat("Finished at step ", run["step"].get<int64_t>(),
+                      "; its state was freed (spillway clean), so there is nothing to resume\n",
+                      IdentityText(run));
 }
 
 std::string TensorsText(const json& model) {
@@ -256,6 +274,7 @@ std::string TensorsText(const json& model) {
 }  // namespace
 
 std::string InspectText(const json& found) {
+  if (found["kind"] == "freed") return FreedText(found);
   return found["kind"] == "run" ? RunText(found) : TensorsText(found);
 }
 

@@ -9,7 +9,8 @@
 
 namespace spillway {
 
-// Of a run (OUTPUT, a copy of a commit, or a manifest): InspectCommit. Of a safetensors file or
+// Of a run (OUTPUT, a copy of a commit, or a manifest): InspectCommit, or InspectFreed where its
+// state was freed. Of a safetensors file or
 // the directory of a model (or its index) or an adapter: {"kind": "safetensors", "metadata",
 // "parameters", "bytes", "dtypes": {dtype: elements}, "files": [{file, bytes}], "tensors": [{name,
 // dtype, shape, file, offset, bytes}]}. kNotFound and kInvalidArgument for a path that is none of

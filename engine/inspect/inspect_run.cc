@@ -68,6 +68,30 @@ absl::StatusOr<nlohmann::json> DigestState(const StateSource& source,
   return digests;
 }
 
+namespace {
+
+void AddState(const RunState& state, nlohmann::json& json) {
+  json["step"] = state.step;
+  json["applied_steps"] = state.applied_steps;
+  json["finished"] = state.finished;
+  json["dtype"] = std::string(DTypeName(state.dtype));
+  json["threads"] = state.threads;
+  json["identity"] = state.identity;
+  json["changes"] = ToJson(state.changes);
+  json["parameters"] = state.model.parameter_count();
+  json["units"] = state.model.num_computing();
+}
+
+}  // namespace
+
+nlohmann::json InspectFreed(const std::string& output, const RunState& state) {
+  nlohmann::json json;
+  json["kind"] = "freed";
+  json["manifest"] = FreedManifestPath(output, /*rank=*/0);
+  AddState(state, json);
+  return json;
+}
+
 absl::StatusOr<nlohmann::json> InspectCommit(const std::string& manifest_path,
                                              const InspectProgress& progress) {
   ASSIGN_OR_RETURN(CommittedRun run, OpenCommit(manifest_path));
@@ -75,14 +99,7 @@ absl::StatusOr<nlohmann::json> InspectCommit(const std::string& manifest_path,
   nlohmann::json json;
   json["kind"] = "run";
   json["manifest"] = manifest_path;
-  json["step"] = run.state.step;
-  json["applied_steps"] = run.state.applied_steps;
-  json["finished"] = run.state.finished;
-  json["dtype"] = std::string(DTypeName(run.state.dtype));
-  json["threads"] = run.state.threads;
-  json["identity"] = run.state.identity;
-  json["parameters"] = run.state.model.parameter_count();
-  json["units"] = run.state.model.num_computing();
+  AddState(run.state, json);
   ASSIGN_OR_RETURN(json["digests"], DigestState(run.source(), progress));
   const std::string all = json["digests"].dump();
   json["digest"] = Hex(Checksum(all.data(), all.size()));

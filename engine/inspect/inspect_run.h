@@ -22,11 +22,15 @@ absl::StatusOr<nlohmann::json> DigestState(const StateSource& source,
                                            const InspectProgress& progress = {});
 
 // {"kind": "run", "step", "applied_steps", "finished", "dtype", "threads", "ranks",
-// "parameters", "units", "identity": [[name, value]], "manifest", "files": [{file, bytes}],
+// "parameters", "units", "identity": [[name, value]], "changes": [{step, name, from, to}],
+// "manifest", "files": [{file, bytes}],
 // "digests", "digest" (of all), "extents": [{file, offset, bytes, unit, plane, tile}]}.
 // Reads everything once. kNotFound without the manifest; kDataLoss where bytes are wrong.
 absl::StatusOr<nlohmann::json> InspectCommit(const std::string& manifest_path,
                                              const InspectProgress& progress = {});
+
+// Of a run whose state was freed: the same but for its bytes, with "kind": "freed".
+nlohmann::json InspectFreed(const std::string& output, const RunState& state);
 
 // Of the commit in `output`: an OUTPUT, or a copy of a commit.
 absl::StatusOr<nlohmann::json> InspectRun(const std::string& output,

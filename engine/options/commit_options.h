@@ -19,7 +19,7 @@ struct CommitOptions {
   double commit_cost_part = 0;  // of the time that commits by time may cost; 0: whatever they do
   bool no_commit = false;
   bool resume = false;
-  bool overwrite = false;  // remove an earlier run of OUTPUT
+  bool overwrite = false;                 // remove an earlier run of OUTPUT
   std::vector<std::string> allow_change;  // what --resume may change, of ChangeableNames
   std::string persist;
   int keep = 1;

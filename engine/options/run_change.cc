@@ -1,6 +1,7 @@
 #include "engine/options/run_change.h"
 
 #include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
 
 namespace spillway {
 namespace {
@@ -26,6 +27,15 @@ const std::vector<Changeable>& AllChangeable() {
 
 std::string Describe(const RunChange& change) {
   return absl::StrCat(change.name, " ", change.to, " instead of ", change.from);
+}
+
+nlohmann::json ToJson(const std::vector<RunChange>& changes) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const RunChange& change : changes) {
+    json.push_back(
+        {{"step", change.step}, {"name", change.name}, {"from", change.from}, {"to", change.to}});
+  }
+  return json;
 }
 
 const std::vector<std::string>& ChangeableNames() {

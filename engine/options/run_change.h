@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "nlohmann/json_fwd.hpp"
 
 namespace spillway {
 
@@ -20,6 +21,8 @@ struct RunChange {
 
 // "lr 0.0001 instead of 5e-05".
 std::string Describe(const RunChange& change);
+// [{step, name, from, to}].
+nlohmann::json ToJson(const std::vector<RunChange>& changes);
 
 // The names that --allow-change takes, in the order in which they are listed.
 const std::vector<std::string>& ChangeableNames();

@@ -174,11 +174,7 @@ nlohmann::json ToJson(const RunDescription& run) {
     json["commits"].push_back({commit.step, commit.time});
   }
   json["commit_count"] = run.commit_count;
-  json["changes"] = nlohmann::json::array();
-  for (const RunChange& change : run.changes) {
-    json["changes"].push_back(
-        {{"step", change.step}, {"name", change.name}, {"from", change.from}, {"to", change.to}});
-  }
+  json["changes"] = ToJson(run.changes);
   return json;
 }
 

@@ -142,6 +142,10 @@ std::string PreparedManifestPath(const std::string& directory, int rank) {
   return ManifestPath(directory, rank) + ".prepared";
 }
 
+std::string FreedManifestPath(const std::string& directory, int rank) {
+  return ManifestPath(directory, rank) + ".freed";
+}
+
 int RankByName(const std::string& directory) {
   int rank = 0;
   const bool is_rank =
@@ -219,10 +223,7 @@ std::string EncodeRunState(const RunState& state) {
   json["dtype"] = std::string(DTypeName(state.dtype));
   json["threads"] = state.threads;
   json["identity"] = state.identity;
-  for (const RunChange& change : state.changes) {
-    json["changes"].push_back(
-        {{"step", change.step}, {"name", change.name}, {"from", change.from}, {"to", change.to}});
-  }
+  if (!state.changes.empty()) json["changes"] = ToJson(state.changes);
   json["model"] = ToJson(state.model);
   if (!state.buffers.empty()) json["buffers"] = ToJson(state.buffers);
   if (!state.factored_moments.empty()) {
@@ -397,8 +398,8 @@ absl::StatusOr<std::vector<RunChange>> CompareIdentity(
                           const auto&... words) {
     const absl::string_view changeable = ChangeableBy(name);
     if (std::find(allowed.begin(), allowed.end(), changeable) != allowed.end()) {
-      changes.push_back({committed.step + 1, name == kMicroBatchesName ? kMicroBatchesText : name,
-                         from, to});
+      changes.push_back(
+          {committed.step + 1, name == kMicroBatchesName ? kMicroBatchesText : name, from, to});
       return;
     }
     note(differences, words...);

@@ -104,6 +104,39 @@ std::string ExportThatStays(const RunStorage& storage) {
   return "";
 }
 
+// What --resume does where the run has finished and its state was freed: nothing, or an error where
+// it is to take more steps. None: it is no such run, or --persist may have its commit.
+absl::StatusOr<std::optional<TrainResult>> FinishedAndFreed(TrainOptions options, bool by_epochs,
+                                                            int64_t data_size, Collectives* world) {
+  if (!options.resume || !options.persist.empty()) return std::nullopt;
+  std::string text;
+  if (options.rank == 0 && !Exists(CommitManifestPath(options.output))) {
+    const auto freed = ReadFreedState(options.output);
+    if (freed.ok()) text = EncodeRunState(*freed);
+  }
+  if (world != nullptr) {
+    ASSIGN_OR_RETURN(text, FromFirstRank(*world, text));
+  }
+  if (text.empty()) return std::nullopt;
+  ASSIGN_OR_RETURN(const RunState freed, DecodeRunState(text));
+  if (by_epochs) {
+    options.steps = StepsForEpochs(options.epochs, data_size, options.global_batch(),
+                                   {freed.step, freed.samples});
+  }
+  const std::string text_of_run = DescribeFreed(options.output, freed);
+  if (options.steps > freed.step) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(text_of_run, ", so it cannot go on to step ", options.steps,
+                     ": train its model further in another run (--model ", options.output,
+                     "/model and another --output), or remove it with --overwrite"));
+  }
+  LogInfo(absl::StrCat(text_of_run, ": there is nothing left to do"));
+  TrainResult result;
+  result.end = TrainResult::End::kAlreadyFinished;
+  result.step = freed.step;
+  return result;
+}
+
 absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription& description,
                                       Dataset& data, Dataset* evaluation, WeightSource* weights,
                                       TrainOptions options, const TrainHooks& hooks,
@@ -119,8 +152,8 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   if (committed) {
     options.cursor = {committed->step, committed->samples};
     if (by_epochs) {
-      options.steps = StepsForEpochs(options.epochs, data.size(), options.global_batch(),
-                                     options.cursor);
+      options.steps =
+          StepsForEpochs(options.epochs, data.size(), options.global_batch(), options.cursor);
     }
   }
   options.ranks_here = launch.local_world;
@@ -258,11 +291,16 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
   RETURN_IF_ERROR(connected.status());
   std::unique_ptr<RankConnection> connection = *std::move(connected);
   std::unique_ptr<RunStorage> storage;
+  const bool by_epochs = given.steps == 0;
   const auto result = [&]() -> absl::StatusOr<TrainResult> {
+    ASSIGN_OR_RETURN(const std::optional<TrainResult> finished,
+                     FinishedAndFreed(options, by_epochs, data.size(),
+                                      connection ? connection->groups().world : nullptr));
+    if (finished) return *finished;
     ASSIGN_OR_RETURN(storage, RunStorage::OpenTogether(
                                   options, connection ? connection->groups().world : nullptr));
     return TrainRank(model, description, data, evaluation, weights, options, hooks, launch,
-                     connection.get(), *storage, /*by_epochs=*/given.steps == 0);
+                     connection.get(), *storage, by_epochs);
   }();
   if (connection == nullptr) return result;
   if (!result.ok()) {

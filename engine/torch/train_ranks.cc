@@ -66,8 +66,7 @@ absl::StatusOr<std::unique_ptr<RankConnection>> ConnectRanks(const TrainOptions&
       "\nshard group: ", options.shard_group_size,
       "\ncommunication dtype: ", std::string(ExchangeFormatName(options.communication_format)),
       "\nupdate: ", static_cast<int>(options.update), "\nresume: ", options.resume ? "yes" : "no",
-      "\noverwrite: ", options.overwrite ? "yes" : "no",
-      "\ncommits: ",
+      "\noverwrite: ", options.overwrite ? "yes" : "no", "\ncommits: ",
       options.no_commit ? "none"
                         : absl::StrCat(options.commit_every, " steps, ", options.commit_seconds,
                                        " s, ", options.commit_cost_part),

@@ -39,9 +39,9 @@ void CommitSchedule::CommitBegan(double now) {
 std::string CommitSchedule::Describe() const {
   if (options_.no_commit) return "none (--no-commit): there will be nothing to resume from";
   if (options_.commit_every > 0) {
-    return options_.commit_every == 1 ? "after every step"
-                                      : absl::StrCat("every ", options_.commit_every,
-                                                     " steps, and at the end");
+    return options_.commit_every == 1
+               ? "after every step"
+               : absl::StrCat("every ", options_.commit_every, " steps, and at the end");
   }
   if (!by_time()) return "at the end only, and when a signal stops the run";
   const double interval = interval_seconds();

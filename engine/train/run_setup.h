@@ -57,7 +57,9 @@ class RunSetup {
   const std::optional<StepClock>& clock() const { return clock_; }
   const std::optional<StepForecast>& forecast() const { return forecast_; }
   // No step has been taken.
-  CommitSchedule commit_schedule() const { return CommitSchedule(context_.options, commit_seconds_); }
+  CommitSchedule commit_schedule() const {
+    return CommitSchedule(context_.options, commit_seconds_);
+  }
 
   uint64_t peak_host_bytes() const { return host_budget_->peak_bytes(); }
   // Of a separate device: in arenas, beside what computing takes. Else 0: it is counted there.

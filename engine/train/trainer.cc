@@ -77,9 +77,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext context) {
   SPILLWAY_CHECK(options.steps > 0 && (options.ranks > 1) == (t.context_.ranks.world != nullptr));
   if (storage.committed()) {
     t.state_ = *storage.committed();
-    ASSIGN_OR_RETURN(
-        const std::vector<RunChange> changes,
-        CompareIdentity(t.state_, RunIdentity(options), options.allow_change));
+    ASSIGN_OR_RETURN(const std::vector<RunChange> changes,
+                     CompareIdentity(t.state_, RunIdentity(options), options.allow_change));
     SayChanges(changes, options.rank);
     t.state_.changes.insert(t.state_.changes.end(), changes.begin(), changes.end());
     RETURN_IF_ERROR(CheckSameModel(t.state_.model, t.context_.model));
@@ -378,12 +377,11 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
     row.grad_norm = norm;
     scalars.skip = half && !total.finite;
     if (!total.finite && !half) {
-      return absl::OutOfRangeError(
-          absl::StrCat("step ", step, ": a gradient is not finite (the norm is ", norm, "); ",
-                       options_.dtype == DType::kFloat32 ? "" : "use --dtype fp32, or ",
-                       "lower --lr or raise --warmup; ",
-                       commits_->last_step() > 0 ? "earlier commits are good"
-                                                 : "no commit was made before"));
+      return absl::OutOfRangeError(absl::StrCat(
+          "step ", step, ": a gradient is not finite (the norm is ", norm, "); ",
+          options_.dtype == DType::kFloat32 ? "" : "use --dtype fp32, or ",
+          "lower --lr or raise --warmup; ",
+          commits_->last_step() > 0 ? "earlier commits are good" : "no commit was made before"));
     }
     scalars.gradient_scale = ClipCoefficient(options_.clip, norm) / loss_scale;
     row.skipped = scalars.skip;

@@ -51,7 +51,8 @@ class Runs(CliTest):
 
     def test_run_without_a_commit(self):
         self.assert_run(self.train(no_commit=True, no_export=True), 0)
-        self.assert_run(run("inspect", self.output), 2, "has no commit yet", "--commit-every")
+        self.assert_run(run("inspect", self.output), 2, "has made no commit",
+                        "--resume starts at step 1")
 
     def test_no_run_and_no_model(self):
         for path, words in ((self.path("missing"), ["does not exist", "manifest"]),

@@ -28,7 +28,10 @@
 #include "engine/families/model_task.h"
 #include "engine/layers/build_model.h"
 #include "engine/machine/memory_limits.h"
+#include "engine/ranks/hostfile.h"
 #include "engine/report/metrics.h"
+#include "engine/run/committed_run.h"
+#include "engine/run/kept_state.h"
 #include "engine/torch/adapted_model.h"
 #include "engine/torch/init_source.h"
 #include "engine/train/run_context.h"
@@ -447,6 +450,24 @@ std::optional<ComputeGuess> GuessCompute(const Inputs& in) {
                       DryRunCostOf(shape, *trained, config.train.dtype, step, products).seconds};
 }
 
+// What --resume goes on from.
+std::string ResumeText(const std::string& output) {
+  const auto committed = ReadCommittedState(output);
+  if (committed.ok()) return absl::StrCat("--resume goes on after step ", committed->step);
+  if (!absl::IsNotFound(committed.status())) return "the commit in --output cannot be read";
+  return "no commit was made; --resume starts at step 1";
+}
+
+// What a finished run keeps on its drives, and how that is freed.
+void SayWhatStays(const TrainOptions& options) {
+  if (options.rank > 0 || options.no_commit) return;
+  const auto kept = FindKeptState(options.output);
+  if (!kept.ok() || kept->runs.empty()) return;
+  LogInfo(absl::StrCat("state ", FormatBytes(kept->bytes()), " stays in ", kept->Places(),
+                       " for --resume; free it: ",
+                       ShellLine({"spillway", "clean", "--output", options.output, "--remove"})));
+}
+
 void PrintSummary(const Inputs& in, const TrainResult& result) {
   const bool finished = result.end == TrainResult::End::kFinished;
   std::string text = absl::StrCat(finished ? "done" : "stopped", ": step ", result.step, " in ",
@@ -481,23 +502,25 @@ void PrintSummary(const Inputs& in, const TrainResult& result) {
 CommandOutcome StoppedOutcome(const Inputs& in, const TrainResult& result) {
   const bool by_signal = result.stop_signal != 0;
   const std::string by = by_signal ? StopSignal::Name(result.stop_signal) : "--max-bytes-written";
+  const TrainOptions& train = in.config.train;
   if (by_signal && result.step == 0) {
-    const TrainOptions& train = in.config.train;
+    const bool committed = train.resume && ReadCommittedState(train.output).ok();
     LogInfo(absl::StrCat("stopped by ", by, " before a step was taken: ",
-                         train.resume ? "what was committed stands" : "nothing was begun",
+                         committed ? "what was committed stands" : "nothing was begun",
                          "; continue with the same command",
-                         train.no_commit ? "" : " and --resume"));
+                         train.no_commit || train.overwrite ? "" : " and --resume"));
     return {absl::OkStatus(), 75};
   }
-  if (in.config.train.no_commit) {
-    return {absl::AbortedError(absl::StrCat("stopped by ", by, " at step ", result.step,
-                                            "; with --no-commit nothing can be resumed"))};
+  if (train.no_commit) {
+    return {absl::AbortedError(
+        absl::StrCat("stopped by ", by, " at step ", result.step,
+                     ", which is lost (--no-commit): ", ResumeText(train.output)))};
   }
   if (by_signal) {
     LogInfo(absl::StrCat("stopped by ", by, " after step ", result.step,
                          "; continue with the same command and --resume"));
   } else {
-    LogInfo(absl::StrCat("stopped by ", by, " ", FormatBytes(in.config.train.max_bytes_written),
+    LogInfo(absl::StrCat("stopped by ", by, " ", FormatBytes(train.max_bytes_written),
                          " after step ", result.step, ": the run has written ",
                          FormatBytes(result.run_written_bytes),
                          ", and a step more could pass it; continue with --resume and a higher "
@@ -535,8 +558,9 @@ CommandOutcome Train(const RunConfig& config) {
       Train(in.model, *in.data->train(), in.data->evaluation(),
             in.weights ? in.weights.get() : in.base_weights.get(), in.config.train, hooks);
   if (!result.ok()) return {result.status()};
-  if (result->end == TrainResult::End::kAlreadyFinished) return {};
   if (result->step > 0 && !result->speed.empty()) PrintSummary(in, *result);
+  if (result->end != TrainResult::End::kStopped) SayWhatStays(in.config.train);
+  if (result->end == TrainResult::End::kAlreadyFinished) return {};
   return result->end == TrainResult::End::kStopped ? StoppedOutcome(in, *result) : CommandOutcome{};
 }
 
