@@ -13,7 +13,8 @@ namespace {
 constexpr int kSignals[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
 std::atomic<int> g_received{0};
 int g_alive = 0;
-struct sigaction g_previous[std::size(kSignals)];  // of those that are handled, by their number there
+struct sigaction
+    g_previous[std::size(kSignals)];  // of those that are handled, by their number there
 std::vector<int> g_handled;
 sigset_t g_previous_mask;
 

@@ -35,9 +35,8 @@ int64_t StepsForEpochs(double epochs, int64_t size, int64_t global_batch,
                        const SampleCursor& cursor) {
   SPILLWAY_CHECK(size > 0 && global_batch > 0 && epochs >= 0);
   const double left = epochs * static_cast<double>(size) - static_cast<double>(cursor.samples);
-  const double steps =
-      static_cast<double>(cursor.step) +
-      std::max(0.0, std::ceil(left / static_cast<double>(global_batch)));
+  const double steps = static_cast<double>(cursor.step) +
+                       std::max(0.0, std::ceil(left / static_cast<double>(global_batch)));
   return std::max<int64_t>(1, static_cast<int64_t>(std::min(steps, 0x1p62)));
 }
 

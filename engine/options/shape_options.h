@@ -23,7 +23,7 @@ struct ShapeOptions {
   int64_t accumulate = 1;
   int64_t steps = 0;  // total; resolved from epochs where that was given; 0: epochs decides
   double epochs = 1;
-  SampleCursor cursor;  // of a run that goes on
+  SampleCursor cursor;  // of a run that goes on: that of its commit
   uint64_t seed = 42;
   SampleOrder order = SampleOrder::kShuffle;
   DType dtype = DType::kBFloat16;

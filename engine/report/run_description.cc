@@ -223,10 +223,9 @@ absl::StatusOr<RunDescription> RunDescriptionFromJson(const nlohmann::json& json
     run.commit_count = WholeNumber<int64_t>(json.at("commit_count"));
     // Not written by earlier versions of the program.
     for (const auto& change : json.value("changes", nlohmann::json::array())) {
-      run.changes.push_back({WholeNumber<int64_t>(change.at("step")),
-                             change.at("name").get<std::string>(),
-                             change.at("from").get<std::string>(),
-                             change.at("to").get<std::string>()});
+      run.changes.push_back(
+          {WholeNumber<int64_t>(change.at("step")), change.at("name").get<std::string>(),
+           change.at("from").get<std::string>(), change.at("to").get<std::string>()});
     }
   } catch (const nlohmann::json::exception& error) {
     return absl::InvalidArgumentError(error.what());

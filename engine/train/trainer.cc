@@ -79,6 +79,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext context) {
     t.state_ = *storage.committed();
     ASSIGN_OR_RETURN(const std::vector<RunChange> changes,
                      CompareIdentity(t.state_, RunIdentity(options), options.allow_change));
+    SPILLWAY_CHECK(options.SamplesBefore(t.state_.step + 1) == t.state_.samples);
     SayChanges(changes, options.rank);
     t.state_.changes.insert(t.state_.changes.end(), changes.begin(), changes.end());
     RETURN_IF_ERROR(CheckSameModel(t.state_.model, t.context_.model));

@@ -78,7 +78,8 @@ TEST(Inspect, SaysWhatAPathIsInstead) {
   ExpectError(Inspect(scratch / "manifest").status(), absl::StatusCode::kDataLoss, {"manifest"});
 
   WriteFile(scratch / "metrics.jsonl", "");
-  ExpectError(Inspect(scratch.path()).status(), kNone, {"has made no commit", "--resume starts at step 1"});
+  ExpectError(Inspect(scratch.path()).status(), kNone,
+              {"has made no commit", "--resume starts at step 1"});
   WriteFile(scratch / "tiles", "");
   ExpectError(Inspect(scratch.path()).status(), kInput, {"swap directory"});
   for (const char* copy : {"step-000000000002", "step-000000000012"}) {

@@ -77,7 +77,8 @@ class SpawnRanksTest : public testing::Test {
 
   // Starts the parent of the ranks, which first does what `first` says; its stdout and stderr are
   // files.
-  void Start(const SpawnOptions& options, const std::function<void()>& first = [] {}) {
+  void Start(
+      const SpawnOptions& options, const std::function<void()>& first = [] {}) {
     parent_ = fork();
     ASSERT_GE(parent_, 0);
     if (parent_ > 0) return;

@@ -98,13 +98,12 @@ TEST_F(KeptStateTest, NothingIsBegunOverItButByOverwriting) {
 
 TEST_F(KeptStateTest, WhatWouldLoseAnythingIsRefused) {
   Commit(/*finished=*/false);
-  ExpectError(FreeKeptState(options_.output, true).status(),
-              absl::StatusCode::kFailedPrecondition, {"is not finished", "step 4", "--resume"});
+  ExpectError(FreeKeptState(options_.output, true).status(), absl::StatusCode::kFailedPrecondition,
+              {"is not finished", "step 4", "--resume"});
   std::filesystem::remove_all(options_.output);
   options_.overwrite = true;
   Commit(/*finished=*/true);
-  ExpectError(FreeKeptState(options_.output, false).status(),
-              absl::StatusCode::kFailedPrecondition,
+  ExpectError(FreeKeptState(options_.output, false).status(), absl::StatusCode::kFailedPrecondition,
               {"neither model/ nor adapter/", "spillway export --from", "--force"});
   {
     options_.overwrite = false;

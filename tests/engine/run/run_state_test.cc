@@ -236,10 +236,9 @@ TEST(RunIdentity, WhatIsAllowedToChangeIsNoted) {
                         "--output"));
   const auto changes = compare({"lr", "clip", "micro-batch", "threads"});
   ASSERT_TRUE(changes.ok()) << changes.status();
-  EXPECT_THAT(*changes,
-              testing::UnorderedElementsAre(RunChange{8, "lr", "5e-05", "1e-04"},
-                                            RunChange{8, "clip", "1", "0.5"},
-                                            RunChange{8, "micro-batches a step", "1", "2"}));
+  EXPECT_THAT(*changes, testing::UnorderedElementsAre(
+                            RunChange{8, "lr", "5e-05", "1e-04"}, RunChange{8, "clip", "1", "0.5"},
+                            RunChange{8, "micro-batches a step", "1", "2"}));
   now.seed = 43;
   const std::string fixed(compare({"clip", "micro-batch"}).status().message());
   EXPECT_THAT(fixed, HasSubstr("seed was 42 and is now 43"));
