@@ -14,7 +14,7 @@ import unittest
 
 import cli_testing
 from cli_testing import CliTest, read_rows, read_text, run, start
-from ranks_testing import children_of
+from ranks_testing import end_all
 
 MOMENTS = int(os.environ.get("SPILLWAY_KILL_MOMENTS", "6"))
 ENDINGS = int(os.environ.get("SPILLWAY_ENDINGS", "4"))
@@ -158,14 +158,6 @@ class EndingsTest(CliTest):
     """Commits by time, as a default run has them but far more often, and every way to end a process."""
     endings = 0  # of all cases
 
-    def end(self, process, number):
-        """How it ended; nothing of it is left then."""
-        pids = children_of(process.pid)
-        process.send_signal(number)
-        code = process.wait(120)
-        self.wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), seconds=60)
-        return code
-
     def test_drawn_endings(self):
         drawn = random.Random(SEED + 2)
         for ranks in (None, 3):
@@ -182,7 +174,7 @@ class EndingsTest(CliTest):
                                            signal.SIGHUP, signal.SIGKILL, signal.SIGKILL))
                     process = self.start(flags + ["--resume"], stderr=subprocess.DEVNULL)
                     time.sleep(drawn.uniform(0.2, 1) * span)
-                    code = self.end(process, number)
+                    code = end_all(self, process, number)
                     # The signal's own where it came before the program handles any.
                     self.assertIn(code, (0, 75, -number), number.name)
                     if code == 0:
