@@ -184,9 +184,11 @@ int Main(int argc, char** argv) {
   AddBenchCommand(app, &run);
   AddCleanCommand(app, &run);
   bool quiet = false;
+  constexpr char kQuiet[] = "show only warnings, errors and the result";
+  app.add_flag("-q,--quiet", quiet, kQuiet);
   for (CLI::App* command : app.get_subcommands({})) {
     command->allow_extras();
-    command->add_flag("-q,--quiet", quiet, "show only warnings, errors and the result");
+    command->add_flag("-q,--quiet", quiet, kQuiet);
   }
 
   // `spillway help train` is `spillway train --help`.

@@ -128,6 +128,10 @@ double StepSummary::Median(double Step::*member) const {
 
 double StepSummary::median_seconds() const { return Median(&Step::seconds); }
 
+std::string StepSummary::LimitIn(Phase phase) const {
+  return ShortWords(forecast_->phases[static_cast<int>(phase)].binding);
+}
+
 std::string StepSummary::ForecastLines() const {
   const double forecast = forecast_->predicted_seconds;
   std::string text =
@@ -138,14 +142,14 @@ std::string StepSummary::ForecastLines() const {
     absl::StrAppend(&text, "\n             (with the speed of ", MovedBy(),
                     " in these steps: forecast ", SecondsText(observed), ")");
   }
-  const auto limit = [&](Phase phase) {
-    return ShortWords(forecast_->phases[static_cast<int>(phase)].binding);
-  };
-  const std::string busy =
-      absl::StrCat("busy ", Percent(sums_.binding_seconds / sums_.seconds), " of the step");
-  absl::StrAppend(&text, "\n  limits     ", limit(Phase::kForward), " in the forward pass, ",
-                  limit(Phase::kBackward), " in the backward, ", limit(Phase::kFlush),
-                  " behind it;\n             ", busy);
+  const std::string forward = LimitIn(Phase::kForward), backward = LimitIn(Phase::kBackward),
+                    behind = LimitIn(Phase::kFlush);
+  const bool always = forward == backward && backward == behind;
+  absl::StrAppend(&text, "\n  limits     ", forward,
+                  always ? ""
+                         : absl::StrCat(" in the forward pass, ", backward, " in the backward, ",
+                                        behind, " behind it"),
+                  "; busy ", Percent(sums_.binding_seconds / sums_.seconds), " of the step");
   return text;
 }
 

@@ -38,6 +38,7 @@ class StepSummary {
 
  private:
   std::string MovedBy() const;  // "disk, GPU copies": what moved anything
+  std::string LimitIn(Phase phase) const;
   std::string ForecastLines() const;
   std::string SpeedLines(int workers) const;
   std::string TrafficLines(double drive_bytes_per_day) const;

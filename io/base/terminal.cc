@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kDefaultColumns = 80;
 // With fewer columns left of a row's value it continues at the left instead.
-constexpr size_t kLeastValueColumns = 16;
+constexpr size_t kLeastValueColumns = 12;
 
 // A character, and the bytes that it takes; a byte that begins none is a character by itself.
 struct Character {

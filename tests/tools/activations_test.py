@@ -17,7 +17,7 @@ class Activations(CliTest):
     config = dict(cli_testing.TINY, vocab_size=512, n_positions=64, n_embd=64, n_layer=3)
 
     def words(self, **changes):
-        return self.flags(**{"seq_len": 32, "accumulate": 8, "no_export": True, **changes})
+        return self.flags(**{"seq_len": 32, "accumulate": 8, "no_export": True, "explain": True, **changes})
 
     def begin(self, **changes):
         self.output = self.path(f"out-{len(os.listdir(self.dir))}")
