@@ -17,9 +17,6 @@
 namespace spillway {
 namespace {
 
-// Back to the terminal's first column, and nothing on its line.
-constexpr absl::string_view kClearLine = "\r\x1b[K";
-
 bool IsControl(char c) {
   return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
 }
@@ -77,13 +74,17 @@ class Log {
     prefix_ = std::string(prefix);
   }
 
+  void ShareTerminal(bool shared) {
+    MutexLock lock(mutex_);
+    shared_ = shared;
+  }
+
   void Write(LogLevel level, absl::string_view kind, absl::string_view line) {
     if (!IsLogged(level)) return;
     MutexLock lock(mutex_);
     std::string text = WithoutControls(absl::StrCat(prefix_, kind, line));
     if (RedrawsStderr()) {
-      // Another process's line may stand there: that of the first rank.
-      const bool clears = !standing_.empty() || !prefix_.empty();
+      const bool clears = shared_ || !standing_.empty();
       text = absl::StrCat(clears ? kClearLine : "", ForTerminal(level, kind, text));
     }
     WriteToStderr(absl::StrCat(text, "\n", standing_));
@@ -109,6 +110,7 @@ class Log {
   std::atomic<LogLevel> level_ = LogLevel::kInfo;
   Mutex mutex_;  // held while a line is written: what stands must be what is on the screen
   std::string prefix_ ABSL_GUARDED_BY(mutex_);
+  bool shared_ ABSL_GUARDED_BY(mutex_) = false;   // with other processes
   std::string standing_ ABSL_GUARDED_BY(mutex_);  // the terminal's last line; empty: nothing
 };
 
@@ -122,6 +124,7 @@ Log& TheLog() {
 
 void SetLogLevel(LogLevel level) { TheLog().SetLevel(level); }
 bool IsLogged(LogLevel level) { return TheLog().IsLogged(level); }
+void ShareTerminal(bool shared) { TheLog().ShareTerminal(shared); }
 void SetLogPrefix(absl::string_view prefix) { TheLog().SetPrefix(prefix); }
 
 void LogInfo(absl::string_view line) { TheLog().Write(LogLevel::kInfo, "", line); }

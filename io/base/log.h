@@ -18,6 +18,9 @@ bool IsLogged(LogLevel level);
 // Put before every later line, e.g. "rank 2: ". Empty by default.
 void SetLogPrefix(absl::string_view prefix);
 
+// Whether another process draws a standing line on this terminal, which log lines then clear.
+void ShareTerminal(bool shared);
+
 void LogInfo(absl::string_view line);
 void LogResult(absl::string_view line);
 void LogWarning(absl::string_view line);

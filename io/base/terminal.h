@@ -25,6 +25,9 @@ bool UsesColours(bool redraws, const EnvironmentLookup& environment = ProcessEnv
 // does not say, COLUMNS, or else 80.
 int TerminalColumns(int descriptor, const EnvironmentLookup& environment = ProcessEnvironment);
 
+// To the terminal's first column, and nothing is left on its line.
+inline constexpr absl::string_view kClearLine = "\r\x1b[K";
+
 enum class TextStyle { kPlain, kError, kWarning, kLabel };
 
 // `text` in that style: red, yellow, dim.

@@ -126,7 +126,9 @@ TEST(Log, AnotherRanksLineGoesWhereTheFirstOnesStands) {
   setenv("NO_COLOR", "1", 1);
   OnTerminal terminal(80);
   SetLogPrefix("rank 2: ");
+  ShareTerminal(true);
   LogWarning("slow");
+  ShareTerminal(false);
   EXPECT_EQ(terminal.Seen(), "\r\x1b[Krank 2: spillway: warning: slow\n");
   unsetenv("NO_COLOR");
 }
