@@ -32,14 +32,18 @@ const char* TierWords(Tier tier) {
   return "?";
 }
 
-// "400 MiB in host memory, 1 GiB on NVMe".
-std::string Places(const uint64_t (&bytes_by_tier)[3]) {
+// "400 MiB in host memory", "1 GiB on NVMe".
+std::vector<std::string> Places(const uint64_t (&bytes_by_tier)[3]) {
   std::vector<std::string> places;
   for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kNvme}) {
     const uint64_t bytes = bytes_by_tier[static_cast<int>(tier)];
     if (bytes > 0) places.push_back(absl::StrCat(FormatBytes(bytes), " ", TierWords(tier)));
   }
-  return absl::StrJoin(places, ", ");
+  return places;
+}
+
+std::string InPlaceText(const PlanFacts& facts) {
+  return absl::StrCat(FormatBytes(facts.in_place_bytes), " in the model's files");
 }
 
 std::string StateLine(const SwapPlan& plan, const PlanFacts& facts) {
@@ -55,18 +59,16 @@ std::string StateLine(const SwapPlan& plan, const PlanFacts& facts) {
         &text, "%.3g bytes a parameter: ",
         static_cast<double>(total) / static_cast<double>(plan.layout.TotalPaddedParameters()));
   }
-  text += Places(bytes);
-  if (facts.in_place_bytes > 0) {
-    absl::StrAppend(&text, ", ", FormatBytes(facts.in_place_bytes),
-                    " of frozen weights stay in the model's files");
-  }
+  std::vector<std::string> places = Places(bytes);
+  if (facts.in_place_bytes > 0) places.push_back(InPlaceText(facts));
   uint64_t spilled[3] = {};
   for (const Tier tier : {Tier::kHost, Tier::kNvme}) {
     spilled[static_cast<int>(tier)] = kept.activations[static_cast<int>(tier)];
   }
-  const std::string others = Places(spilled);
-  return absl::StrCat(text, others.empty() ? "; activations in device memory"
-                                           : absl::StrCat("; of activations ", others));
+  const std::string others = absl::StrJoin(Places(spilled), ", ");
+  return absl::StrCat(
+      text, absl::StrJoin(places, ", "),
+      others.empty() ? "; activations in memory" : absl::StrCat("; of activations ", others));
 }
 
 std::string TrafficLine(const StepTraffic& traffic) {
@@ -103,10 +105,7 @@ std::string WholePlan(const SwapPlan& plan, const GraphPlan& graphs, const PlanF
   std::string text = absl::StrCat(plan.Summary(), graphs.Summary(), "\n  computing  ",
                                   FormatBytes(facts.computing_bytes), " of device memory at most");
   if (!facts.products.empty()) absl::StrAppend(&text, "\n  products   in ", facts.products);
-  if (facts.in_place_bytes > 0) {
-    absl::StrAppend(&text, "\n  in place   ", FormatBytes(facts.in_place_bytes),
-                    " of frozen weights stay in the model's files");
-  }
+  if (facts.in_place_bytes > 0) absl::StrAppend(&text, "\n  in place   ", InPlaceText(facts));
   absl::StrAppend(&text, "\n", BudgetsLine(plan.separate_device, facts));
   if (facts.forecast) {
     absl::StrAppend(&text, "\n  forecast   ", DescribeForecast(*facts.forecast));

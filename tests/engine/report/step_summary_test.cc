@@ -29,6 +29,7 @@ StepForecast Predicted() {
   StepForecast forecast;
   forecast.predicted_seconds = 1.8;
   forecast.bound_seconds = 1.6;
+  forecast.binding = Resource::kDisk;
   forecast.phases[0].binding = Resource::kDisk;
   forecast.phases[1].binding = Resource::kCompute;
   forecast.phases[2].binding = Resource::kUpdate;
