@@ -72,13 +72,15 @@ TEST(PlanText, SaysWhatStaysInMemoryAndWhatIsNotTrained) {
 TEST(PlanText, WhatIsReadInTheModelsFilesIsNotOnNvme) {
   const SwapPlan plan = Planned(TierChoice::kNvme);
   PlanFacts facts = Facts();
+  facts.trained_parameters = 1000;
   const PlanResidency kept = plan.Residency();
   const int nvme = static_cast<int>(Tier::kNvme);
   facts.in_place_bytes = kept.weights[nvme] + kept.optimizer[nvme];
-  const std::string text = PlanText(plan, facts);
-  EXPECT_THAT(text, Not(HasSubstr("on NVMe")));
-  EXPECT_THAT(text, HasSubstr("a parameter: 108.21 MiB in the model's files; activations in "
-                              "memory\n"));
+  std::string text = PlanText(plan, facts);
+  EXPECT_THAT(text, HasSubstr("\n  state      108.21 MiB in the model's files; activations"));
+  facts.in_place_bytes -= kMiB;
+  text = PlanText(plan, facts);
+  EXPECT_THAT(text, HasSubstr("\n  state      1 MiB on NVMe, 107.21 MiB in the model's files;"));
   ExpectFits(text);
 }
 
