@@ -1,13 +1,13 @@
 // spillway inspect: what a run's last commit, or a model's files, hold.
 #include "engine/inspect/inspect.h"
 
-#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "engine/base/progress.h"
+#include "io/base/clock.h"
 #include "io/base/format_bytes.h"
 #include "tools/commands.h"
 #include "tools/print_json.h"
@@ -19,14 +19,13 @@ namespace {
 class SlowProgress {
  public:
   void Update(uint64_t done_bytes, uint64_t total_bytes) {
-    if (Clock::now() - began_ < std::chrono::seconds(1)) return;
-    if (!progress_) progress_.emplace("reading the state (MiB)", total_bytes / kMiB);
+    if (MonotonicSeconds() - began_ < 1) return;
+    if (!progress_) progress_.emplace("reading the state (MiB)", total_bytes / kMiB, began_);
     progress_->Update(static_cast<int64_t>(done_bytes / kMiB));
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point began_ = Clock::now();
+  const double began_ = MonotonicSeconds();
   std::optional<Progress> progress_;
 };
 

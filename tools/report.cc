@@ -48,7 +48,7 @@ absl::Status MakeReport(const ReportFlags& flags) {
     ASSIGN_OR_RETURN(path, ResolveForWriting(FileSystem::Real(), flags.to));
   }
   RETURN_IF_ERROR(WriteReport(*input, path));
-  LogInfo(absl::StrCat("wrote ", path));
+  LogResult(absl::StrCat("wrote ", path));
   return absl::OkStatus();
 }
 

@@ -226,6 +226,7 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   text("--generation-max-length", f.generation_max_length,
        "... and of so many at most, with the one that texts begin with (--max-target-length "
        "without it)");
+  command->add_flag("--explain", f.explain, "print the whole plan, with a sentence for each line");
   text("--tensorboard", f.tensorboard, "directory for TensorBoard's event files");
   text("--trace", f.trace, "file for a trace of some steps: open it with ui.perfetto.dev");
   text("--trace-steps", f.trace_steps,

@@ -110,6 +110,8 @@ void RunSettings::ResolveInputs() {
       "augment", flags_.augment, {}, std::nullopt,
       {{"auto", std::nullopt}, {"none", Augment::kNone}, {"crop-flip", Augment::kCropFlip}});
   config_.pictures.side = Integer("picture-size", flags_.picture_size, {}, 0, 1, kMostPictureSide);
+  config_.train.explain = flags_.explain;
+  Record("explain", flags_.explain, flags_.explain ? "--explain" : "default");
   config_.train.tensorboard = String("tensorboard", flags_.tensorboard, "");
   config_.no_export = flags_.no_export;
   Record("no-export", flags_.no_export, flags_.no_export ? "--no-export" : "default");

@@ -343,7 +343,8 @@ void ComputeDevice(const MachineFacts& facts, Page& page) {
     page.Warn("device", facts.device->Sentence(),
               "mend that to compute on the GPU; --device cpu says that the CPU is meant");
   } else {
-    page.Ok("device", facts.device->Sentence());
+    const std::string notice = facts.device->Notice(facts.gpu.hardware);
+    page.Ok("device", notice.empty() ? "computing on the CPU" : notice);
   }
 }
 

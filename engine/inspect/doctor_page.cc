@@ -104,6 +104,7 @@ nlohmann::json DoctorJson(const MachineFacts& facts, const std::vector<DoctorLin
   out["simd"] = std::string(SimdTargetName(facts.simd));
   out["torch"] = {{"version", facts.torch_version}, {"cuda", facts.torch_has_cuda}};
   out["device"] = facts.device.ok() ? nlohmann::json(facts.device->Text()) : nullptr;
+  out["has_gpu"] = facts.gpu.hardware;
   out["gpus"] = nlohmann::json::array();
   for (const GpuFacts::Device& gpu : facts.gpu.devices) {
     out["gpus"].push_back(

@@ -19,6 +19,8 @@ struct TraceOptions {
 struct ReportOptions {
   RunOrigin origin;
 
+  bool explain = false;  // the log has the whole plan, line by line
+
   int64_t eval_every = 0;       // 0: only at the end, when there is evaluation data
   std::string metric = "loss";  // by which one is the best: of MeasureKinds
 

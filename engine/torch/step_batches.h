@@ -78,6 +78,8 @@ class StepBatches {
   int64_t labels() const { return labels_; }
   void SetLabels(int64_t labels) { labels_ = labels; }
 
+  int64_t training_samples() const { return data_->size(); }
+
   // Loads this rank's micro-batches of step `step` (from 1), and lets the dataset prepare the next
   // step's.
   absl::Status LoadTraining(int64_t step);

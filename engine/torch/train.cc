@@ -12,6 +12,7 @@
 #include "engine/data/window_sampler.h"
 #include "engine/machine/compute_precision.h"
 #include "engine/machine/core_limits.h"
+#include "engine/machine/gpu_probe.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/machine/process_limits.h"
 #include "engine/ranks/launch_environment.h"
@@ -165,7 +166,10 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   at::set_num_threads(options.threads);
   ASSIGN_OR_RETURN(const DeviceChoice choice,
                    ChooseComputeDevice(options.device, options.dtype, options.device_memory_bytes));
-  if (options.device == "auto") LogInfo(choice.Sentence());
+  if (const std::string notice = choice.Notice(HasNvidiaGpu());
+      options.device == "auto" && !notice.empty()) {
+    LogInfo(notice);
+  }
   if (ranks.world != nullptr) RETURN_IF_ERROR(AgreeOnDevice(choice, *ranks.world));
   options.device = choice.Text();
   if (options.layers_in_fp8) RETURN_IF_ERROR(CheckFp8(choice));
@@ -181,13 +185,13 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   if (committed && committed->finished && committed->step >= options.steps) {
     RETURN_IF_ERROR(
         CompareIdentity(*committed, RunIdentity(options), options.allow_change).status());
-    LogInfo(absl::StrCat("the run in ", storage.output(), " has already finished at step ",
-                         committed->step,
-                         storage.committed_in() == storage.output()
-                             ? ""
-                             : absl::StrCat(", of which ", storage.committed_in(),
-                                            " has the commit: inspect and export that"),
-                         ExportThatStays(storage)));
+    LogResult(absl::StrCat("the run in ", storage.output(), " has already finished at step ",
+                           committed->step,
+                           storage.committed_in() == storage.output()
+                               ? ""
+                               : absl::StrCat(", of which ", storage.committed_in(),
+                                              " has the commit: inspect and export that"),
+                           ExportThatStays(storage)));
     RETURN_IF_ERROR(FinishCommitted(hooks, options, storage, ranks));
     result.end = TrainResult::End::kAlreadyFinished;
     result.step = committed->step;

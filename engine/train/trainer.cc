@@ -176,7 +176,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   recorder_->Begin(first_step_);
   ASSIGN_OR_RETURN(const bool evaluated, EvaluateFirst(result));
   state_.finished = state_.step == options_.steps && evaluated;
-  Progress progress("step", options_.steps, state_.step);
+  StepProgress progress(options_.steps, Epochs());
   meter_->Begin();
   recorder_->BeginSteps();
   commits_->BeginSteps();
@@ -196,7 +196,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   return result;
 }
 
-absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) {
+absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, StepProgress& progress) {
   const int64_t step = state_.step + 1;
   RETURN_IF_ERROR(context_.storage->CheckStillThere());
   StepMetrics row;
@@ -215,7 +215,6 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) 
   meter_->EndPhase(Phase::kFlush);
   bool given_up = false;
   if (evaluate) {
-    progress.Clear();
     const absl::StatusOr<std::optional<EvaluationMetrics>> found = Evaluate();
     if (rescue_->needed()) {  // the step itself is whole, and has its row
       meter_->EndRow(row);
@@ -240,11 +239,7 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) 
     if (!result.first_loss) result.first_loss = row.loss;
     result.last_loss = row.loss;
   }
-  const double speed = static_cast<double>(row.tokens) / std::max(1e-9, row.seconds);
-  progress.Update(
-      step, absl::StrFormat("%s%s  %.*f tokens/s",
-                            row.tokens > 0 ? absl::StrFormat("loss %.4f", row.loss) : "no labels",
-                            row.skipped ? " (skipped)" : "", speed < 10 ? 1 : 0, speed));
+  progress.Show(row);
   return stop;
 }
 
@@ -298,8 +293,7 @@ void Trainer::Conclude(TrainResult& result) {
   result.median_seconds = summary_.median_seconds();
   result.predicted_at_observed_rates_seconds = summary_.PredictAgain(plan(), setup_->clock());
   journal_->SetPredictedAtObservedRates(result.predicted_at_observed_rates_seconds);
-  result.speed = summary_.Text(context_.model.parameter_count(), setup_->workers(),
-                               options_.drive_bytes_per_day, options_);
+  result.speed = summary_.Text(setup_->workers(), options_.drive_bytes_per_day, options_);
 }
 
 // "SIGTERM", or where it did not come here "SIGTERM to rank 1".
@@ -308,6 +302,15 @@ std::string Trainer::StopText() const {
   std::string text = reason.signal != 0 ? StopSignal::Name(reason.signal) : "--max-bytes-written";
   if (reason.rank != options_.rank) absl::StrAppend(&text, " to rank ", reason.rank);
   return text;
+}
+
+// How often the whole run takes each sample of its data; 0 where their number is not known.
+double Trainer::Epochs() const {
+  const int64_t samples = context_.compute->training_samples();
+  if (samples == 0) return 0;
+  const int64_t a_step = options_.micro_batch * options_.accumulate * options_.ranks;
+  return static_cast<double>(options_.steps) * static_cast<double>(a_step) /
+         static_cast<double>(samples);
 }
 
 bool Trainer::EvaluateAfter(int64_t step) const {

@@ -219,8 +219,7 @@ absl::Status AnswerAll(PredictRun& run) {
   RETURN_IF_ERROR(StartGenerator(run.task, rows, prompts, run.model));
   RETURN_IF_ERROR(FindLanguages(run.model, rows, prompts));
   const auto start = std::chrono::steady_clock::now();
-  Progress progress("answering", static_cast<int64_t>(run.file.records.size()),
-                    static_cast<int64_t>(run.answers.size()));
+  Progress progress("answering", static_cast<int64_t>(run.file.records.size()));
   std::map<int64_t, std::vector<WindowMade>> unfinished;  // [record]
   ContinueHooks hooks;
   hooks.on_end = [&](size_t prompt, const Continuation& whole) -> absl::Status {
@@ -292,11 +291,11 @@ void PrintPredicted(const PredictRun& run, const TextMeasures& measures) {
                           rate);
   }
   if (read > 0) absl::StrAppend(&text, "; ", FormatBytes(read), " read from NVMe");
-  LogInfo(absl::StrCat(text, "; ", FormatBytes(PeakResidentBytes()), " resident at the peak"));
+  LogResult(absl::StrCat(text, "; ", FormatBytes(PeakResidentBytes()), " resident at the peak"));
   if (measures.texts() == 0) return;
-  LogInfo(absl::StrCat("  measures   ", QualityText(measures.Values()), " (of the ",
-                       measures.texts(), " answers whose rows have a \"",
-                       TargetKeyOf(run.task, run.model), "\")"));
+  LogResult(absl::StrCat("  measures   ", QualityText(measures.Values()), " (of the ",
+                         measures.texts(), " answers whose rows have a \"",
+                         TargetKeyOf(run.task, run.model), "\")"));
 }
 
 absl::StatusOr<bool> PredictFile(const PredictTask& task) {
@@ -328,9 +327,9 @@ absl::StatusOr<bool> PredictFile(const PredictTask& task) {
   PredictRun run = {task, *model, file, *answers};
   const absl::Status status = AnswerAll(run);
   if (absl::IsCancelled(status)) {
-    LogInfo(absl::StrCat("stopped by ", StopSignal::Name(StopSignal::received()), " after ",
-                         answers->size(), " of ", file.records.size(), " answers, which ",
-                         answers->partial_path(), " keeps: the same command goes on"));
+    LogResult(absl::StrCat("stopped by ", StopSignal::Name(StopSignal::received()), " after ",
+                           answers->size(), " of ", file.records.size(), " answers, which ",
+                           answers->partial_path(), " keeps: the same command goes on"));
     return false;
   }
   RETURN_IF_ERROR(status);

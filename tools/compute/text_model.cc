@@ -12,6 +12,7 @@
 #include "engine/data/paired_samples.h"
 #include "engine/layers/build_model.h"
 #include "engine/machine/compute_precision.h"
+#include "engine/machine/gpu_probe.h"
 #include "engine/machine/process_limits.h"
 #include "engine/run/committed_weights.h"
 #include "engine/torch/adapted_model.h"
@@ -372,7 +373,10 @@ absl::StatusOr<ComputeSettings> OpenComputeFor(const TextTask& task, TextModel& 
   RETURN_IF_ERROR(CheckLimitsForCompute(task.threads, 0));
   ASSIGN_OR_RETURN(const DeviceChoice choice,
                    ChooseComputeDevice(task.device, settings.dtype, settings.device_memory_bytes));
-  if (task.device == "auto") LogInfo(choice.Sentence());
+  if (const std::string notice = choice.Notice(HasNvidiaGpu());
+      task.device == "auto" && !notice.empty()) {
+    LogInfo(notice);
+  }
   RETURN_IF_ERROR(CheckCompute(task.compute, settings.dtype));
   settings.fp32_products =
       settings.dtype != DType::kFloat32 &&

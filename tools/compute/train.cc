@@ -43,6 +43,7 @@
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/base/terminal.h"
 #include "io/checksum.h"
 #include "io/file_system.h"
 #include "tools/compute/commands.h"
@@ -54,6 +55,8 @@
 
 namespace spillway {
 namespace {
+
+constexpr int kLogColumns = 80;
 
 // Everything that was checked before OUTPUT is touched.
 struct Inputs {
@@ -399,10 +402,10 @@ absl::Status ExportTrainedAdapter(const Inputs& in, const StateSource& state) {
   const DType dtype = in.config.export_dtype.value_or(DType::kFloat32);
   RETURN_IF_ERROR(
       ExportAdapter(state, in.adapter_config, dtype, directory, TensorNamesOf(in.model_config)));
-  LogInfo(absl::StrCat("the adapter is in ", directory, " (", std::string(DTypeName(dtype)),
-                       " safetensors, as PEFT reads it); merged into the model: spillway export "
-                       "--merge --from ",
-                       in.config.train.output, " --to DIR"));
+  LogResult(absl::StrCat("the adapter is in ", directory, " (", std::string(DTypeName(dtype)),
+                         " safetensors, as PEFT reads it); merged into the model: spillway export "
+                         "--merge --from ",
+                         in.config.train.output, " --to DIR"));
   if (!state.buffers.empty()) {
     LogInfo(
         "  the running statistics of its norms, which training has changed, are no part of an "
@@ -417,8 +420,8 @@ absl::Status ExportTrained(const Inputs& in, const StateSource& state) {
   if (in.config.no_export || Exists(directory + "/config.json")) return absl::OkStatus();
   ASSIGN_OR_RETURN(const DType dtype, ExportModel(state, SourceDirectory(in.config.train.output),
                                                   directory, {.dtype = in.config.export_dtype}));
-  LogInfo(absl::StrCat("exported to ", directory, " (", std::string(DTypeName(dtype)),
-                       " safetensors)"));
+  LogResult(absl::StrCat("exported to ", directory, " (", std::string(DTypeName(dtype)),
+                         " safetensors)"));
   return absl::OkStatus();
 }
 
@@ -490,13 +493,14 @@ void PrintSummary(const Inputs& in, const TrainResult& result) {
       absl::StrAppend(&text, "; the best of all evaluations");
     }
   }
-  absl::StrAppend(&text, "\n  moved      ", FormatBytes(result.nvme_read_bytes), " read and ",
-                  FormatBytes(result.nvme_written_bytes), " written on NVMe by ", result.io_engine);
+  absl::StrAppend(&text, "\n  moved      ", FormatBytes(result.nvme_read_bytes),
+                  " read from NVMe and ", FormatBytes(result.nvme_written_bytes),
+                  " written to it in all (", result.io_engine, ")");
   absl::StrAppend(&text, "\n  memory     ", FormatBytes(result.peak_rss_bytes),
-                  " resident at the peak; device ", FormatBytes(result.peak_device_bytes),
-                  ", host ", FormatBytes(result.peak_host_bytes));
+                  " of RAM at the peak; of the budgets ", FormatBytes(result.peak_device_bytes),
+                  " device and ", FormatBytes(result.peak_host_bytes), " host memory");
   absl::StrAppend(&text, result.speed, "\n  report     ", in.config.train.output, "/report.html");
-  LogInfo(text);
+  LogResult(FoldText(text, kLogColumns));
 }
 
 CommandOutcome StoppedOutcome(const Inputs& in, const TrainResult& result) {
@@ -505,10 +509,10 @@ CommandOutcome StoppedOutcome(const Inputs& in, const TrainResult& result) {
   const TrainOptions& train = in.config.train;
   if (by_signal && result.step == 0) {
     const bool committed = train.resume && ReadCommittedState(train.output).ok();
-    LogInfo(absl::StrCat("stopped by ", by, " before a step was taken: ",
-                         committed ? "what was committed stands" : "nothing was begun",
-                         "; continue with the same command",
-                         train.no_commit || train.overwrite ? "" : " and --resume"));
+    LogResult(absl::StrCat("stopped by ", by, " before a step was taken: ",
+                           committed ? "what was committed stands" : "nothing was begun",
+                           "; continue with the same command",
+                           train.no_commit || train.overwrite ? "" : " and --resume"));
     return {absl::OkStatus(), 75};
   }
   if (train.no_commit) {
@@ -517,14 +521,14 @@ CommandOutcome StoppedOutcome(const Inputs& in, const TrainResult& result) {
                      ", which is lost (--no-commit): ", ResumeText(train.output)))};
   }
   if (by_signal) {
-    LogInfo(absl::StrCat("stopped by ", by, " after step ", result.step,
-                         "; continue with the same command and --resume"));
+    LogResult(absl::StrCat("stopped by ", by, " after step ", result.step,
+                           "; continue with the same command and --resume"));
   } else {
-    LogInfo(absl::StrCat("stopped by ", by, " ", FormatBytes(train.max_bytes_written),
-                         " after step ", result.step, ": the run has written ",
-                         FormatBytes(result.run_written_bytes),
-                         ", and a step more could pass it; continue with --resume and a higher "
-                         "limit"));
+    LogResult(absl::StrCat("stopped by ", by, " ", FormatBytes(train.max_bytes_written),
+                           " after step ", result.step, ": the run has written ",
+                           FormatBytes(result.run_written_bytes),
+                           ", and a step more could pass it; continue with --resume and a higher "
+                           "limit"));
   }
   return {absl::OkStatus(), 75};
 }
