@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "engine/options/dataset_size.h"
 #include "engine/options/drive_wear.h"
 #include "engine/options/run_origin.h"
 
@@ -18,6 +19,7 @@ struct TraceOptions {
 
 struct ReportOptions {
   RunOrigin origin;
+  DatasetSize data_size, evaluation_size;
 
   int64_t eval_every = 0;       // 0: only at the end, when there is evaluation data
   std::string metric = "loss";  // by which one is the best: of MeasureKinds

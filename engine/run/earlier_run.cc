@@ -60,6 +60,7 @@ std::vector<std::string> OutputFileNames(int rank) {
           FileName(PreparedManifestPath("", rank)),
           "metrics.jsonl",
           "eval.jsonl",
+          "samples.jsonl",
           "report.html",
           "run.json",
           "config.resolved.json",

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/base/stop_signal.h"
 #include "engine/estimate/step_forecast.h"
+#include "engine/machine/machine_facts.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/model/model_description.h"
 #include "engine/numeric/lr_schedule.h"
@@ -126,6 +127,8 @@ absl::Status Trainer::OpenJournal() {
   RunDescription run = DescribeRun(options_, context_.model, plan());
   run.computing_bytes = setup_->computing_bytes();
   run.io_engine = std::string(manager()->engine_name());
+  const ProcessorFacts processor = ProbeProcessor();
+  run.parts.back().machine = {processor.cpu, processor.cores, processor.memory_bytes};
   // Without a commit not even the evaluation before step 1 (its row says step 0) stays.
   const int64_t kept = context_.storage->committed() ? state_.step : -1;
   ASSIGN_OR_RETURN(journal_, RunJournal::Open(context_.storage->output(), options_.tensorboard,
@@ -218,16 +221,17 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) 
   meter_->EndStepOfTrace(row, step > first_step_ && !flush && row.commit_seconds == 0);
   RETURN_IF_ERROR(journal_->Step(row));
   RETURN_IF_ERROR(commits_->AfterStep(stop));
-  if (row.tokens > 0) {
+  if (row.labels > 0) {
     summary_.Add(row);
     if (!result.first_loss) result.first_loss = row.loss;
     result.last_loss = row.loss;
   }
-  const double speed = static_cast<double>(row.tokens) / std::max(1e-9, row.seconds);
+  const Throughput speed = ThroughputOf(row, options_.data_size.unit);
   progress.Update(
-      step, absl::StrFormat("%s%s  %.*f tokens/s",
-                            row.tokens > 0 ? absl::StrFormat("loss %.4f", row.loss) : "no labels",
-                            row.skipped ? " (skipped)" : "", speed < 10 ? 1 : 0, speed));
+      step, absl::StrFormat("%s%s  %.*f %s/s",
+                            row.labels > 0 ? absl::StrFormat("loss %.4f", row.loss) : "no labels",
+                            row.skipped ? " (skipped)" : "", speed.per_second < 10 ? 1 : 0,
+                            speed.per_second, speed.unit));
   return stop;
 }
 
@@ -331,7 +335,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   if (half) row.loss_scale = loss_scale;
 
   RETURN_IF_ERROR(rescue_->NoteNotBegun(compute.BeginTrain(step, loss_scale)));
-  RETURN_IF_ERROR(totals_->ShareLabels());
+  ASSIGN_OR_RETURN(const int64_t tokens, totals_->ShareCounts());
   if (compute.label_count() == 0) return PassOver(row);
   if (!std::exchange(program_enqueued_, false)) EnqueueStep(step);
   if (!deferred) {
@@ -347,8 +351,10 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   meter_->EndPhase(Phase::kForward);
   RETURN_IF_ERROR(RunOps(memory.schedule().ops.size() - forward_ops));
   meter_->EndPhase(Phase::kBackward);
-  row.tokens = compute.label_count();
-  ASSIGN_OR_RETURN(row.loss, totals_->MeanLoss(row.tokens));
+  row.tokens = tokens;
+  row.labels = compute.label_count();
+  row.samples = options_.micro_batch * options_.accumulate * options_.ranks;
+  ASSIGN_OR_RETURN(row.loss, totals_->MeanLoss(row.labels));
   RETURN_IF_ERROR(totals_->ShareBuffers());
 
   if (deferred) {
@@ -446,11 +452,20 @@ absl::StatusOr<std::optional<EvaluationMetrics>> Trainer::Evaluate() {
     return std::nullopt;
   }
   RETURN_IF_ERROR(row.status());
+  absl::StatusOr<std::vector<SampleText>> samples = passes.WriteSamples();
+  if (absl::IsCancelled(samples.status()) && totals_->stop_reason().rank >= 0) {
+    LogInfo(absl::StrCat("step ", state_.step, ": its sample texts are given up"));
+    samples = std::vector<SampleText>();
+  }
+  RETURN_IF_ERROR(samples.status());
   row->step = state_.step;
   row->metric = options_.metric;
   row->seconds = MonotonicSeconds() - began;
   // Another rank than the first may have this row already.
-  if (journal_->last_evaluation() < state_.step) RETURN_IF_ERROR(journal_->Evaluation(*row));
+  if (journal_->last_evaluation() < state_.step) {
+    RETURN_IF_ERROR(journal_->Samples(state_.step, *samples));
+    RETURN_IF_ERROR(journal_->Evaluation(*row));
+  }
   pause.End();
   return *std::move(row);
 }
