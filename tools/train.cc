@@ -227,6 +227,9 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
        "... and of so many at most, with the one that texts begin with (--max-target-length "
        "without it)");
   command->add_flag("--explain", f.explain, "print the whole plan, with a sentence for each line");
+  text("--sample-prompts", f.sample_prompts,
+       "prompts that every evaluation continues, for the report: .jsonl, or any text, one a line");
+  text("--sample-tokens", f.sample_tokens, "... by so many tokens at most (32)");
   text("--tensorboard", f.tensorboard, "directory for TensorBoard's event files");
   text("--trace", f.trace, "file for a trace of some steps: open it with ui.perfetto.dev");
   text("--trace-steps", f.trace_steps,

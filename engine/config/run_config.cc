@@ -39,6 +39,7 @@ class RunSettings : SettingPicker {
     ResolveInputs();
     ResolveEvaluation();
     ResolveEvaluationTexts();
+    ResolveSamplePrompts();
     ResolveRankSettings(all_);
     ResolveTrainingSettings(all_);
     ResolveAdapterSettings(all_);
@@ -55,6 +56,7 @@ class RunSettings : SettingPicker {
   void ResolveInputs();
   void ResolveEvaluation();
   void ResolveEvaluationTexts();
+  void ResolveSamplePrompts();
   void ResolveMachine();
   void ResolvePlacement();
   Offload ResolveOffload(const std::string& name, const Text& flag, const Text& general,
@@ -172,6 +174,20 @@ void RunSettings::ResolveEvaluationTexts() {
   if (how("generation-max-length", flags_.generation_max_length)) {
     texts.max_length =
         Integer("generation-max-length", flags_.generation_max_length, {}, 0, 2, kMost);
+  }
+}
+
+void RunSettings::ResolveSamplePrompts() {
+  constexpr int64_t kUsualSampleTokens = 32, kMostSampleTokens = 4096;
+  SamplePromptsChoice& samples = config_.sample_prompts;
+  samples.file = String("sample-prompts", flags_.sample_prompts, "");
+  samples.new_tokens =
+      Integer("sample-tokens", flags_.sample_tokens, {}, kUsualSampleTokens, 1, kMostSampleTokens);
+  if (flags_.sample_prompts && flags_.eval_data.empty()) {
+    Invalid("--sample-prompts needs --eval-data FILE: prompts are continued at every evaluation");
+  }
+  if (flags_.sample_tokens && !flags_.sample_prompts) {
+    Invalid("--sample-tokens says how long texts behind --sample-prompts get: give that, too");
   }
 }
 

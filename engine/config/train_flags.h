@@ -29,6 +29,7 @@ struct TrainFlags {
   Text eval_every, metric, tensorboard, export_dtype;
   Text predict_with_generate, num_beams, length_penalty, min_tokens, no_repeat_ngram,
       generation_max_length;
+  Text sample_prompts, sample_tokens;
   Text ranks, shard, shard_group_size, collective_timeout, communication_dtype, hostfile;
   Text trace, trace_steps, max_bytes_written, drive_writes_per_day;
   bool no_commit = false;

@@ -137,6 +137,7 @@ absl::Status LabelledSamples::Add(const Sample& sample) {
     row.push_back(text.tokens[i] | text.types[i] << kTypeShift);
   }
   longest_ = std::max(longest_, static_cast<int64_t>(text.tokens.size()));
+  tokens_ += static_cast<int64_t>(text.tokens.size());
   return rows_.Append(row);
 }
 

@@ -57,6 +57,14 @@ struct MachineFacts {
   std::vector<std::pair<std::string, std::string>> launcher;
 };
 
+// What a run says of the machine that it computes on.
+struct ProcessorFacts {
+  std::string cpu;  // "" where the kernel does not name it
+  int cores = 1;    // of the machine
+  uint64_t memory_bytes = 0;
+};
+ProcessorFacts ProbeProcessor();
+
 // Looks and tries; takes some hundred milliseconds and leaves nothing behind. `swap_paths`:
 // directories that are there or not. What LibTorch has is the caller's to fill in.
 MachineFacts ProbeMachine(const std::vector<std::string>& swap_paths);

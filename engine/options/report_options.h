@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "engine/options/dataset_size.h"
 #include "engine/options/drive_wear.h"
 #include "engine/options/run_origin.h"
 
@@ -18,6 +19,7 @@ struct TraceOptions {
 
 struct ReportOptions {
   RunOrigin origin;
+  DatasetSize data_size, evaluation_size;
 
   bool explain = false;  // the log has the whole plan, line by line
 

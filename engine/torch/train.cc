@@ -220,6 +220,7 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   {
     ModelCompute compute(model, description, &data, evaluation, options, place);
     compute.MakeTextsBy(hooks.texts);
+    compute.WriteSamplesBy(hooks.samples);
     InitSource init(model, options.seed);
     PackedWeights packed(weights ? weights : &init, description);
     status = [&]() -> absl::Status {
@@ -285,7 +286,9 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
       options.trace.path.clear();
     }
   }
-  auto connected = ConnectRanks(options, launch, evaluation, hooks.texts != nullptr);
+  auto connected = ConnectRanks(
+      options, launch, evaluation,
+      {.makes_texts = hooks.texts != nullptr, .writes_samples = hooks.samples != nullptr});
   if (absl::IsCancelled(connected.status()) && StopSignal::received() != 0) {
     TrainResult stopped;
     stopped.end = TrainResult::End::kStopped;

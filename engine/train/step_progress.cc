@@ -29,10 +29,10 @@ std::string FormatShort(double value) {
                       text.substr(std::min(text.find_first_not_of('0', digits), text.size() - 1)));
 }
 
-std::vector<ProgressDetail> StepDetails(const StepMetrics& row, double tokens_per_second,
+std::vector<ProgressDetail> StepDetails(const StepMetrics& row, const Throughput& speed,
                                         double epochs, int64_t steps) {
   std::vector<ProgressDetail> details;
-  const bool learnt = row.tokens > 0;
+  const bool learnt = row.labels > 0;
   details.push_back({absl::StrCat(learnt ? absl::StrFormat("loss %.4f", row.loss) : "no labels",
                                   row.skipped ? " (skipped)" : ""),
                      Importance::kMost});
@@ -44,13 +44,16 @@ std::vector<ProgressDetail> StepDetails(const StepMetrics& row, double tokens_pe
     const double epoch = epochs * static_cast<double>(row.step) / static_cast<double>(steps);
     details.push_back({absl::StrFormat("epoch %.2f/%.4g", epoch, epochs), Importance::kLess});
   }
-  details.push_back({absl::StrCat(FormatRate(tokens_per_second), " tok/s"), Importance::kMore});
+  details.push_back({absl::StrCat(FormatRate(speed.per_second), " ",
+                                  speed.unit == "tokens" ? "tok" : speed.unit, "/s"), Importance::kMore});
   return details;
 }
 
 void StepProgress::Show(const StepMetrics& row) {
-  tokens_.Add(static_cast<double>(row.tokens), row.seconds);
-  progress_.Update(row.step, StepDetails(row, tokens_.per_second(), epochs_, steps_));
+  Throughput speed = ThroughputOf(row, sample_unit_);
+  rate_.Add(speed.per_second * row.seconds, row.seconds);
+  speed.per_second = rate_.per_second();
+  progress_.Update(row.step, StepDetails(row, speed, epochs_, steps_));
 }
 
 }  // namespace spillway

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/progress.h"
@@ -28,14 +29,17 @@ std::string FormatShort(double value);
 
 // The parts of a step's line. `epochs`: of the whole run, shown with those up to this step where
 // the run sees its data at least once; 0: not known. A pure function.
-std::vector<ProgressDetail> StepDetails(const StepMetrics& row, double tokens_per_second,
+std::vector<ProgressDetail> StepDetails(const StepMetrics& row, const Throughput& speed,
                                         double epochs, int64_t steps);
 
 class StepProgress {
  public:
-  // `epochs`: StepDetails's.
-  StepProgress(int64_t steps, double epochs)
-      : steps_(steps), epochs_(epochs), progress_("step", steps) {}
+  // `epochs`: StepDetails's. `sample_unit`: ThroughputOf's.
+  StepProgress(int64_t steps, double epochs, std::string sample_unit)
+      : steps_(steps),
+        epochs_(epochs),
+        sample_unit_(std::move(sample_unit)),
+        progress_("step", steps) {}
 
   // After a step, in order.
   void Show(const StepMetrics& row);
@@ -43,7 +47,8 @@ class StepProgress {
  private:
   const int64_t steps_;
   const double epochs_;
-  SmoothedRate tokens_;
+  const std::string sample_unit_;
+  SmoothedRate rate_;
   Progress progress_;
 };
 

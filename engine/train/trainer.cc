@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/stop_signal.h"
 #include "engine/estimate/step_forecast.h"
+#include "engine/machine/machine_facts.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/model/model_description.h"
 #include "engine/numeric/lr_schedule.h"
@@ -141,6 +142,8 @@ absl::Status Trainer::OpenJournal() {
   run.computing_bytes = setup_->computing_bytes();
   run.io_engine = std::string(manager()->engine_name());
   run.changes = state_.changes;
+  const ProcessorFacts processor = ProbeProcessor();
+  run.parts.back().machine = {processor.cpu, processor.cores, processor.memory_bytes};
   // Without a commit not even the evaluation before step 1 (its row says step 0) stays.
   const int64_t kept = context_.storage->committed() ? state_.step : -1;
   ASSIGN_OR_RETURN(journal_, RunJournal::Open(context_.storage->output(), options_.tensorboard,
@@ -176,7 +179,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   recorder_->Begin(first_step_);
   ASSIGN_OR_RETURN(const bool evaluated, EvaluateFirst(result));
   state_.finished = state_.step == options_.steps && evaluated;
-  StepProgress progress(options_.steps, Epochs());
+  StepProgress progress(options_.steps, Epochs(), options_.data_size.unit);
   meter_->Begin();
   recorder_->BeginSteps();
   commits_->BeginSteps();
@@ -234,7 +237,7 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, StepProgress& progre
   RETURN_IF_ERROR(journal_->Step(row));
   commits_->CountWait(row.commit_seconds);
   RETURN_IF_ERROR(commits_->AfterStep(stop));
-  if (row.tokens > 0) {
+  if (row.labels > 0) {
     summary_.Add(row);
     if (!result.first_loss) result.first_loss = row.loss;
     result.last_loss = row.loss;
@@ -353,7 +356,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   if (half) row.loss_scale = loss_scale;
 
   RETURN_IF_ERROR(rescue_->NoteNotBegun(compute.BeginTrain(step, loss_scale)));
-  RETURN_IF_ERROR(totals_->ShareLabels());
+  ASSIGN_OR_RETURN(const int64_t tokens, totals_->ShareCounts());
   if (compute.label_count() == 0) return PassOver(row);
   if (!std::exchange(program_enqueued_, false)) EnqueueStep(step);
   if (!deferred) {
@@ -369,8 +372,10 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   meter_->EndPhase(Phase::kForward);
   RETURN_IF_ERROR(RunOps(memory.schedule().ops.size() - forward_ops));
   meter_->EndPhase(Phase::kBackward);
-  row.tokens = compute.label_count();
-  ASSIGN_OR_RETURN(row.loss, totals_->MeanLoss(row.tokens));
+  row.tokens = tokens;
+  row.labels = compute.label_count();
+  row.samples = options_.micro_batch * options_.accumulate * options_.ranks;
+  ASSIGN_OR_RETURN(row.loss, totals_->MeanLoss(row.labels));
   RETURN_IF_ERROR(totals_->ShareBuffers());
 
   if (deferred) {
@@ -471,11 +476,20 @@ absl::StatusOr<std::optional<EvaluationMetrics>> Trainer::Evaluate() {
     return std::nullopt;
   }
   RETURN_IF_ERROR(row.status());
+  absl::StatusOr<std::vector<SampleText>> samples = passes.WriteSamples();
+  if (absl::IsCancelled(samples.status()) && totals_->stop_reason().rank >= 0) {
+    LogInfo(absl::StrCat("step ", state_.step, ": its sample texts are given up"));
+    samples = std::vector<SampleText>();
+  }
+  RETURN_IF_ERROR(samples.status());
   row->step = state_.step;
   row->metric = options_.metric;
   row->seconds = MonotonicSeconds() - began;
   // Another rank than the first may have this row already.
-  if (journal_->last_evaluation() < state_.step) RETURN_IF_ERROR(journal_->Evaluation(*row));
+  if (journal_->last_evaluation() < state_.step) {
+    RETURN_IF_ERROR(journal_->Samples(state_.step, *samples));
+    RETURN_IF_ERROR(journal_->Evaluation(*row));
+  }
   pause.End();
   return *std::move(row);
 }

@@ -369,7 +369,8 @@ absl::StatusOr<PairLengths> LengthsOf(const RunConfig& config, const ModelShape&
 // None where evaluations make no texts.
 absl::StatusOr<std::optional<ZeroTexts>> TextsOf(const RunConfig& config,
                                                  const std::optional<Trainable>& trainable) {
-  if (!config.evaluation_texts.made || !trainable) return std::nullopt;
+  const bool writes = config.evaluation_texts.made || !config.sample_prompts.file.empty();
+  if (!writes || !trainable) return std::nullopt;
   const DecoderConfig& model = trainable->config.decoder;
   ASSIGN_OR_RETURN(const SamplingOptions sampling,
                    FindSampling({config.evaluation_texts.sampling, "", config.model}, model));

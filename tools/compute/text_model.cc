@@ -319,8 +319,15 @@ JinjaValue UserMessage(const std::string& content) {
 absl::StatusOr<Prompt> EncodePrompt(const TextTask& task, const TextModel& model,
                                     const std::string& prompt, const JinjaValue& messages,
                                     int64_t* cut) {
-  const Tokenizer& tokenizer = *model.tokenizer;
   const DecoderConfig& decoder = model.config.decoder;
+  return EncodePrompt({*model.tokenizer, decoder, task.source_prefix, LongestSource(task, decoder)},
+                      prompt, messages, cut);
+}
+
+absl::StatusOr<Prompt> EncodePrompt(const PromptForm& form, const std::string& prompt,
+                                    const JinjaValue& messages, int64_t* cut) {
+  const Tokenizer& tokenizer = form.tokenizer;
+  const DecoderConfig& decoder = form.model;
   Prompt encoded;
   if (decoder.hears()) {
     return absl::InvalidArgumentError(
@@ -332,9 +339,9 @@ absl::StatusOr<Prompt> EncodePrompt(const TextTask& task, const TextModel& model
       return absl::InvalidArgumentError(
           "conversations are for language models: this one makes a text from a text");
     }
-    ASSIGN_OR_RETURN(encoded.source, EncodeWithin(tokenizer, task.source_prefix + prompt,
-                                                  LongestSource(task, decoder), decoder.vocabulary,
-                                                  "--max-source-length", cut));
+    ASSIGN_OR_RETURN(encoded.source,
+                     EncodeWithin(tokenizer, form.source_prefix + prompt, form.longest_source,
+                                  decoder.vocabulary, "--max-source-length", cut));
     encoded.tokens = {decoder.start_token};
     return encoded;
   }
@@ -347,14 +354,14 @@ absl::StatusOr<Prompt> EncodePrompt(const TextTask& task, const TextModel& model
     ASSIGN_OR_RETURN(const std::vector<int64_t> text, tokenizer.Encode(prompt));
     tokens = tokenizer.Around(text, std::nullopt).tokens;
   }
-  const int64_t vocabulary = model.config.decoder.vocabulary;
+  const int64_t vocabulary = decoder.vocabulary;
   for (const int64_t token : tokens) {
     if (token < vocabulary) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("the prompt has token ", token, " and the model knows ", vocabulary,
                      ": the tokenizer (", std::string(tokenizer.kind()), ") is not the model's"));
   }
-  const int64_t positions = model.config.decoder.longest_sequence();
+  const int64_t positions = decoder.longest_sequence();
   if (tokens.empty())
     return absl::InvalidArgumentError("the prompt has no tokens: give a longer one");
   if (static_cast<int64_t>(tokens.size()) > positions) {

@@ -51,6 +51,7 @@
 #include "tools/compute/evaluation_texts.h"
 #include "tools/compute/picture_data.h"
 #include "tools/compute/run_data.h"
+#include "tools/compute/sample_texts.h"
 #include "tools/compute/text_sampling.h"
 
 namespace spillway {
@@ -74,6 +75,7 @@ struct Inputs {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Tokenizer> exported_tokenizer;  // the model's, where data is tokens
   std::unique_ptr<TaskData> data;
+  std::unique_ptr<SampleTexts> samples;    // null: evaluations write none
   RunData* texts_data = nullptr;           // it, where the model is one of texts
   std::unique_ptr<EvaluationTexts> texts;  // null: evaluations make none
 };
@@ -215,13 +217,19 @@ absl::Status OpenData(Inputs& in) {
   const std::string choice = !reads_tokens && config.tokenizer.empty() ? "model" : config.tokenizer;
   RETURN_IF_ERROR(CheckTokenizerMemory(TokenizerDirectory(choice, config.model), ReadingBytes(in)));
   ASSIGN_OR_RETURN(in.tokenizer, MakeTokenizer(choice, config.model, config.data));
-  if (!in.tokenizer && std::any_of(config.eval_data.begin(), config.eval_data.end(), IsText)) {
-    // Held-out texts need one, though all that is trained on is tokens already.
+  const bool has_prompts = !config.sample_prompts.file.empty();
+  if (!in.tokenizer &&
+      (has_prompts || std::any_of(config.eval_data.begin(), config.eval_data.end(), IsText))) {
+    // Held-out texts and prompts need one, though all that is trained on is tokens already.
     auto loaded = LoadTokenizer(config.model);
     if (!loaded.ok() && !absl::IsNotFound(loaded.status())) return loaded.status();
     if (loaded.ok()) in.tokenizer = *std::move(loaded);
   }
-  ASSIGN_OR_RETURN(auto data, RunData::Open(config, decoder, in.tokenizer.get()));
+  if (has_prompts) {
+    ASSIGN_OR_RETURN(in.samples, SampleTexts::Open(config, &decoder, in.tokenizer.get()));
+  }
+  ASSIGN_OR_RETURN(auto data, RunData::Open(config, decoder, in.tokenizer.get(),
+                                            in.samples ? in.samples->longest() : PairLengths()));
   if (!in.tokenizer && config.train.rank == 0) LoadExportedTokenizer(in);
   in.texts_data = data.get();
   in.data = std::move(data);
@@ -303,6 +311,8 @@ absl::Status ReadInputs(Inputs& in) {
   }
 
   RETURN_IF_ERROR(OpenData(in));
+  config.train.data_size = in.data->train_size();
+  config.train.evaluation_size = in.data->evaluation_size();
   RETURN_IF_ERROR(OpenEvaluationTexts(in));
   // All that is to be encoded has been.
   for (Tokenizer* one : {in.tokenizer.get(), in.exported_tokenizer.get()}) {
@@ -378,14 +388,16 @@ absl::Status WriteDescription(Inputs& in, const TrainOptions& used) {
                       .dtype = dtype},
                      SourceDirectory(config.train.output)));
   for (const auto& [name, content] : in.data->ModelFiles()) {
-    RETURN_IF_ERROR(WriteFileAtomically(
-        absl::StrCat(SourceDirectory(config.train.output), "/", name), content));
+    RETURN_IF_ERROR(
+        WriteFileAtomically(absl::StrCat(SourceDirectory(config.train.output), "/", name), content,
+                            FileAccess::kShared));
   }
   RETURN_IF_ERROR(SaveAdapterConfig(in.adapter_config, SourceDirectory(config.train.output)));
   return WriteFileAtomically(
       config.train.output + "/config.resolved.json",
       ResolvedConfigJson(config).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
-          "\n");
+          "\n",
+      FileAccess::kShared);
 }
 
 // A run that had finished has begun nothing, and its commit may be a copy's, with an OUTPUT that
@@ -556,6 +568,7 @@ CommandOutcome Train(const RunConfig& config) {
     return in.adapter_config.is_null() ? ExportTrained(in, state) : ExportTrainedAdapter(in, state);
   };
   hooks.texts = in.texts.get();
+  hooks.samples = in.samples.get();
   const std::optional<ComputeGuess> guess = GuessCompute(in);
   hooks.guess = guess ? &*guess : nullptr;
   const auto result =
