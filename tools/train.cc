@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/config/run_config.h"
 #include "engine/config/trainer_flags.h"
+#include "engine/machine/swap_paths.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
@@ -12,6 +13,7 @@
 #include "tools/commands.h"
 #include "tools/compute_library.h"
 #include "tools/device_flag.h"
+#include "tools/given_model.h"
 #include "tools/ranks.h"
 
 namespace spillway {
@@ -41,17 +43,26 @@ absl::StatusOr<RunConfig> ReadConfig(const TrainFlags& flags, const Launch& laun
   TuneRunConfig(&config);
   config.train.origin = ThisRunOrigin();
   RETURN_IF_ERROR(RefuseOwnResults(config));
+  RETURN_IF_ERROR(CheckTakesFiles("--output", config.train.output));
+  if (!config.train.persist.empty()) {
+    RETURN_IF_ERROR(CheckTakesFiles("--persist", config.train.persist));
+  }
   for (const std::string& note : config.notes) LogInfo(note);
   for (const std::string& warning : config.warnings) LogWarning(warning);
   RETURN_IF_ERROR(ResolveDevice(&config).status());
   return config;
 }
 
-CommandOutcome RunTrain(const TrainFlags& flags) {
-  if (flags.hostfile || flags.launch) return StartOverHosts(flags);
-  const auto launch = FindLaunch(flags);
+CommandOutcome RunTrain(const TrainFlags& given) {
+  if (given.hostfile || given.launch) return StartOverHosts(given);
+  const auto launch = FindLaunch(given);
   if (!launch.ok()) return {launch.status()};
-  if (launch->to_be_spawned()) return StartRanks(flags, *launch);
+  TrainFlags flags = given;
+  const absl::Status found =
+      ResolveGivenModels(HubFiles::kWeights, /*logs=*/!launch->to_be_spawned(), flags);
+  if (!found.ok()) return {found};
+  // Ranks look it up themselves, after it has been fetched here.
+  if (launch->to_be_spawned()) return StartRanks(given, *launch);
   const auto config = ReadConfig(flags, *launch);
   if (!config.ok()) return {config.status()};
   const auto compute = OpenComputeLibrary();
@@ -74,7 +85,10 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   auto text = [&](const std::string& flag, TrainFlags::Text& value, const std::string& help) {
     return command->add_option(name_of(flag), value, help);
   };
-  text("--model", f.model, "Hugging Face directory: config.json, safetensors, tokenizer");
+  text("--model", f.model,
+       "Hugging Face directory (config.json, safetensors, tokenizer), or ORG/NAME in the hub's "
+       "cache");
+  command->add_flag("--download", f.download, kDownloadHelp);
   text("--task", f.task,
        "what the model is to be for, where its config.json says another task or none: causal-lm, "
        "seq2seq, transcribe (translate: into English), classify, masked-lm or classify-image");

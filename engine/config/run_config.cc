@@ -82,10 +82,15 @@ void RunSettings::ResolveInputs() {
   config_.data = flags_.data;
   Record("data", flags_.data, "--data");
   if (!flags_.model) Invalid("--model DIR is missing: a Hugging Face model directory");
-  if (flags_.data.empty()) Invalid("--data FILE... is missing: .txt, .bin or .npy files");
+  if (flags_.data.empty()) {
+    Invalid(
+        "--data FILE... is missing: .txt, .jsonl, .bin or .npy files (of some models .csv, .tsv or "
+        "folders of pictures)");
+  }
   if (!flags_.output) Invalid("--output DIR is missing: where the run's results go");
   config_.tokenizer = String("tokenizer", flags_.tokenizer, "");
   if (flags_.config) Record("config", *flags_.config, "--config");
+  Record("download", flags_.download, flags_.download ? "--download" : "default");
 
   config_.text_keys.texts =
       Pick<std::vector<std::string>>("text-keys", flags_.text_keys, {}, {}, ParseTextKeys);

@@ -38,6 +38,7 @@ struct TrainFlags {
   bool no_export = false;
   bool launch = false;
   bool explain = false;
+  bool download = false;
   // Hugging Face's, which train says otherwise (engine/config/trainer_flags.h). The
   // switches are empty where they stand alone.
   Text bf16, fp16, adam_beta1, adam_beta2, adam_epsilon, max_steps, warmup_ratio,

@@ -178,6 +178,8 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   options.identity.emplace_back("device", choice.gpu ? "cuda" : "cpu");
   options.identity.emplace_back("LibTorch", TORCH_VERSION);
   options.identity.emplace_back("instruction set", at::get_cpu_capability());
+  RETURN_IF_ERROR(CheckGivenBudgets(choice, options.device_memory_bytes, options.host_memory_bytes,
+                                    launch.local_world));
   ChooseBudgets(choice, &options.device_memory_bytes, &options.host_memory_bytes,
                 launch.local_world);
 

@@ -139,6 +139,9 @@ absl::Status RunSetup::PlanUntimed(Planned& planned) {
   ASSIGN_OR_RETURN(planned.run, PlanRun(context_.model, options, input));
   const RunPlan& run = planned.run;
   if (!run.swaps) return RefusalOf(run);
+  RETURN_IF_ERROR(
+      CheckMachineMemory(run, input.separate_device,
+                         MachineMemoryBytes() / static_cast<uint64_t>(options.ranks_here)));
   deferred_ = run.update == UpdateMode::kDeferred;
   const StepSchedule& computed = run.shards ? run.shards->schedule.compute : run.swaps->schedule;
   for (const StepOp& op : computed.ops) {

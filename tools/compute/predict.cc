@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/base/progress.h"
 #include "engine/base/stop_signal.h"
+#include "engine/data/data_file.h"
 #include "engine/data/jsonl.h"
 #include "engine/data/speech_samples.h"
 #include "engine/data/text_pairs.h"
@@ -298,8 +299,24 @@ void PrintPredicted(const PredictRun& run, const TextMeasures& measures) {
                          TargetKeyOf(run.task, run.model), "\")"));
 }
 
+// That the files are there, and of formats that the model's data may have.
+absl::Status CheckData(const PredictTask& task, const ModelConfig& config) {
+  const DecoderConfig& decoder = config.decoder;
+  const bool of_words = decoder.classifier && decoder.classifier->of_tokens;
+  for (const std::string& file : task.files) {
+    const DataUse use = of_words                                ? DataUse::kWords
+                        : decoder.classifier || IsRowFile(file) ? DataUse::kRows
+                                                                : DataUse::kPrompts;
+    const bool sees_or_hears = config.resnet || (decoder.hears() && !IsRowFile(file));
+    RETURN_IF_ERROR(sees_or_hears ? CheckDataExists("--data", file)
+                                  : CheckDataFile("--data", file, use));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<bool> PredictFile(const PredictTask& task) {
   ASSIGN_OR_RETURN(const std::unique_ptr<TextModel> model, OpenTextModel(task, kAnswerTemperature));
+  RETURN_IF_ERROR(CheckData(task, model->config));
   if (model->config.resnet) return ClassifyPictures(task, *model);
   if (task.files.size() > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
