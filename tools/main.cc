@@ -183,6 +183,7 @@ int Main(int argc, char** argv) {
   AddTuneCommand(app, &run);
   AddBenchCommand(app, &run);
   AddCleanCommand(app, &run);
+  AddSetupCommand(app, &run);
   for (CLI::App* command : app.get_subcommands({})) command->allow_extras();
 
   // `spillway help train` is `spillway train --help`.
