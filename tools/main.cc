@@ -183,6 +183,7 @@ int Main(int argc, char** argv) {
   AddTuneCommand(app, &run);
   AddBenchCommand(app, &run);
   AddCleanCommand(app, &run);
+  AddSetupCommand(app, &run);
   bool quiet = false;
   constexpr char kQuiet[] = "show only warnings, errors and the result";
   app.add_flag("-q,--quiet", quiet, kQuiet);

@@ -351,7 +351,8 @@ void ComputeDevice(const MachineFacts& facts, Page& page) {
 void Compute(const MachineFacts& facts, Page& page) {
   page.Section("Compute");
   const std::string torch =
-      absl::StrCat(facts.torch_version, facts.torch_has_cuda ? ", with CUDA" : ", for the CPU");
+      absl::StrCat(facts.torch_version, facts.torch_has_cuda ? ", with CUDA" : ", for the CPU",
+                   facts.torch_folder.empty() ? "" : ", in ", facts.torch_folder);
   if (!facts.compute_library.ok()) {
     page.Bad("LibTorch", std::string(facts.compute_library.message()),
              "mend that: without it nothing is trained, generated or estimated");

@@ -232,6 +232,9 @@ TEST(Doctor, Processors) {
 
 TEST(Doctor, LibTorchAndLaunchers) {
   MachineFacts facts = GoodMachine();
+  ExpectLine(facts, "LibTorch", Mark::kOk, "2.11.0, for the CPU", "");
+  facts.torch_folder = "/opt/torch";
+  ExpectLine(facts, "LibTorch", Mark::kOk, "2.11.0, for the CPU, in /opt/torch", "");
   facts.torch_version = "2.9.1";
   ExpectLine(facts, "LibTorch", Mark::kWarn, "2.9.1, for the CPU", "2.11.0");
   facts.compute_library = absl::UnavailableError("libspillway_compute.so is missing");
