@@ -168,7 +168,10 @@ TEST_F(DataFileTest, OtherEncodingsThanUtf8AreNamed) {
   Refused(Put("a.txt", "\0\0\xfe\xff\0\0\0a"s), {"its text is UTF-32"});
   Refused(Put("a.jsonl", "\xff\xfe{\0}\0"s), {"UTF-16", "a.utf8.jsonl"});
   for (const char* name : {"a.csv", "a.tsv"}) {
-    Refused(Put(name, "\xff\xfea\0"s), {"UTF-16"}, DataUse::kRows);
+    Refused(Put(name,
+                "\xff\xfe"
+                "a\0"s),
+            {"UTF-16"}, DataUse::kRows);
   }
   Refused(Put("a.jsonl", "{\0}\0\n\0"s), {"3 of its first 6 bytes are 0", "iconv -f utf-16le"});
   testing::internal::CaptureStderr();
