@@ -42,10 +42,10 @@ TEST_F(CompareReportTest, CurvesLieOverOneAnotherAndOnlyDifferencesAreListed) {
   const ReportInput first = Run("/runs/a", 0.5, first_rows_);
   const ReportInput second = Run("/runs/b", 0.25, second_rows_);
   const std::string page = RenderComparison({first, second}, 1700000000);
-  for (const char* words : {"<title>a, b · Spillway</title>", "data-chart=\"loss\"",
-                            "data-chart=\"lr\"", "data-chart=\"tokens_per_second\"",
-                            "{\"name\":\"a\",\"steps\":{", "{\"name\":\"b\"", "1.5000", "0.7500",
-                            "<code>lr</code>", "<code>0.25</code>", "50 tokens/s", "0.1.0"}) {
+  for (const char* words :
+       {"<title>a, b · Spillway</title>", "data-chart=\"loss\"", "data-chart=\"lr\"",
+        "data-chart=\"tokens_per_second\"", "{\"name\":\"a\",\"steps\":{", "{\"name\":\"b\"",
+        "1.5000", "0.7500", "<code>lr</code>", "<code>0.25</code>", "50 tokens/s", "0.1.0"}) {
     EXPECT_TRUE(Has(page, words)) << words;
   }
   EXPECT_FALSE(Has(page, "<code>clip</code>"));
@@ -56,7 +56,8 @@ TEST_F(CompareReportTest, CurvesLieOverOneAnotherAndOnlyDifferencesAreListed) {
 
 TEST_F(CompareReportTest, AMeasureOfOneRunHasAChart) {
   const ReportInput first = Run("/runs/a", 0.5, first_rows_);
-  second_rows_.AddEvaluation({{"step", 2}, {"loss", 2.5}, {"accuracy", 0.5}, {"metric", "accuracy"}});
+  second_rows_.AddEvaluation(
+      {{"step", 2}, {"loss", 2.5}, {"accuracy", 0.5}, {"metric", "accuracy"}});
   const ReportInput second = Run("/runs/b", 0.25, second_rows_);
   const std::string page = RenderComparison({first, second}, 1700000000);
   EXPECT_TRUE(Has(page, "data-chart=\"held-out\""));
