@@ -16,6 +16,8 @@ std::vector<std::string>& CommandLine() {
 
 const char* BuildKind() { return SPILLWAY_BUILD_KIND; }
 
+const char* TorchVersion() { return SPILLWAY_TORCH_VERSION; }
+
 std::string VersionText() {
   return absl::StrCat("spillway " SPILLWAY_VERSION " (", BuildCommit(), "; ", BuildKind(), ")");
 }

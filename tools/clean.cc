@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/flag_value.h"
 #include "engine/machine/swap_paths.h"
+#include "engine/run/kept_state.h"
 #include "engine/run/swap_inventory.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
@@ -23,7 +24,9 @@ namespace spillway {
 namespace {
 
 struct CleanFlags {
-  std::string swap;
+  std::string swap, output;
+  bool finished = false;
+  bool force = false;
   bool remove = false;
   bool as_json = false;
 };
@@ -78,6 +81,14 @@ absl::StatusOr<std::vector<Listed>> List(const std::vector<std::string>& parents
   return listed;
 }
 
+// Those of one run, which is named; none where its state was freed.
+absl::StatusOr<std::vector<Listed>> ListOutput(const std::string& output) {
+  ASSIGN_OR_RETURN(KeptState kept, FindKeptState(output));
+  std::vector<Listed> listed;
+  for (SwapRun& run : kept.runs) listed.push_back({std::move(run)});
+  return listed;
+}
+
 nlohmann::json RunsJson(const std::vector<Listed>& listed, uint64_t freed_bytes) {
   nlohmann::json runs = nlohmann::json::array();
   uint64_t dead_bytes = 0;
@@ -86,6 +97,7 @@ nlohmann::json RunsJson(const std::vector<Listed>& listed, uint64_t freed_bytes)
                     {"state", SwapRunStateName(run.state)},
                     {"reason", run.reason},
                     {"output", run.output},
+                    {"finished", run.finished},
                     {"bytes", run.allocated_bytes},
                     {"started", run.started_seconds},
                     {"modified", run.modified_seconds},
@@ -95,11 +107,12 @@ nlohmann::json RunsJson(const std::vector<Listed>& listed, uint64_t freed_bytes)
   return {{"runs", runs}, {"dead_bytes", dead_bytes}, {"freed_bytes", freed_bytes}};
 }
 
-void PrintRuns(const std::vector<Listed>& listed, bool remove, uint64_t freed_bytes) {
-  uint64_t dead_bytes = 0;
+void PrintRuns(const std::vector<Listed>& listed, const CleanFlags& flags, uint64_t freed_bytes) {
+  uint64_t dead_bytes = 0, finished_bytes = 0;
   for (const auto& [run, removed] : listed) {
     const bool dead = run.state == SwapRun::State::kDead && !removed;
     if (dead) dead_bytes += run.allocated_bytes;
+    if (run.finished && !removed) finished_bytes += run.allocated_bytes;
     const std::string age = AgeText(run.modified_seconds);
     std::printf("%-10s %s%s%s\n  %s\n  %s\n", removed ? "removed" : SwapRunStateName(run.state),
                 FormatBytes(run.allocated_bytes).c_str(), age.empty() ? "" : ", last written ",
@@ -107,20 +120,60 @@ void PrintRuns(const std::vector<Listed>& listed, bool remove, uint64_t freed_by
   }
   if (listed.empty()) std::puts("no run has files there");
   if (freed_bytes > 0) std::printf("freed %s\n", FormatBytes(freed_bytes).c_str());
-  if (dead_bytes > 0 && !remove) {
+  if (flags.remove) return;
+  if (dead_bytes > 0) {
     std::printf("dead runs hold %s; --remove frees it\n", FormatBytes(dead_bytes).c_str());
+  }
+  if (finished_bytes > 0) {
+    std::printf("finished runs hold %s, to be resumed with more steps; %s frees it\n",
+                FormatBytes(finished_bytes).c_str(),
+                flags.finished || !flags.output.empty() ? "--remove" : "--finished --remove");
   }
 }
 
+// The state of a finished run, with all ranks'. Of one that was only found, and not named, what is
+// in the way is a warning.
+absl::Status Free(const std::string& output, const CleanFlags& flags, std::vector<Listed>& listed,
+                  uint64_t& freed_bytes) {
+  const auto bytes = FreeKeptState(output, flags.force);
+  if (!bytes.ok()) {
+    if (!flags.output.empty() || !absl::IsFailedPrecondition(bytes.status())) return bytes.status();
+    LogWarning(bytes.status().message());
+    return absl::OkStatus();
+  }
+  freed_bytes += *bytes;
+  for (auto& [run, removed] : listed) {
+    removed |= OutputOfAllRanks(run.output) == output && !Exists(run.path);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Listed>> ListAll(const CleanFlags& flags) {
+  if (flags.swap.empty() == flags.output.empty()) {
+    return absl::InvalidArgumentError(
+        "give --swap PATH[,PATH...], to look at all runs there, or --output DIR, for the state of "
+        "one finished run");
+  }
+  if (!flags.output.empty()) return ListOutput(flags.output);
+  ASSIGN_OR_RETURN(const std::vector<std::string> parents, ListFlag("--swap", flags.swap));
+  return List(parents);
+}
+
 CommandOutcome RunClean(const CleanFlags& flags) {
-  const auto parents = ListFlag("--swap", flags.swap);
-  if (!parents.ok()) return {parents.status()};
-  auto listed = List(*parents);
+  auto listed = ListAll(flags);
   if (!listed.ok()) return {listed.status()};
   uint64_t freed_bytes = 0;
   absl::Status failed;
+  std::set<std::string> finished;
+  if (!flags.output.empty()) finished.insert(FileSystem::Real().Resolve(flags.output));
+  for (const auto& [run, removed] : *listed) {
+    if (flags.finished && run.finished) finished.insert(OutputOfAllRanks(run.output));
+  }
+  for (const std::string& output : finished) {
+    if (flags.remove) failed.Update(Free(output, flags, *listed, freed_bytes));
+  }
   for (auto& [run, removed] : *listed) {
-    if (!flags.remove || run.state != SwapRun::State::kDead) continue;
+    if (!flags.remove || removed || run.state != SwapRun::State::kDead) continue;
     const auto bytes = RemoveDeadRun(run);
     if (bytes.ok()) {
       removed = true;
@@ -134,7 +187,7 @@ CommandOutcome RunClean(const CleanFlags& flags) {
   if (flags.as_json) {
     PrintJson(RunsJson(*listed, freed_bytes));
   } else {
-    PrintRuns(*listed, flags.remove, freed_bytes);
+    PrintRuns(*listed, flags, freed_bytes);
   }
   return {failed};
 }
@@ -145,18 +198,25 @@ void AddCleanCommand(CLI::App& app, CommandFunction* run) {
   CLI::App* command =
       app.add_subcommand("clean", "List the runs below swap paths, and remove dead ones' files");
   auto flags = std::make_shared<CleanFlags>();
-  command
-      ->add_option("--swap", flags->swap,
-                   "paths given to train as --swap, PATH[,PATH...]; without one a run's files "
-                   "are in its OUTPUT")
-      ->required();
+  command->add_option("--swap", flags->swap,
+                      "paths given to train as --swap, PATH[,PATH...]; without one a run's files "
+                      "are in its OUTPUT");
+  command->add_option("--output", flags->output,
+                      "in place of --swap: the OUTPUT of one finished run, whose state is found "
+                      "wherever it is");
+  command->add_flag("--finished", flags->finished,
+                    "with --swap: take the state of finished runs, too, as --output does");
+  command->add_flag("--force", flags->force,
+                    "... also of those whose OUTPUT holds no exported model or adapter");
   command->add_flag("--remove", flags->remove,
                     "remove what dead runs hold: those whose OUTPUT is gone, has no commit, or "
                     "is on other swap");
   command->add_flag("--json", flags->as_json, "one JSON object on stdout");
   command->footer(
-      "A run in use, one that can be resumed, and one of another machine or user stay.\n"
-      "Example:\n  spillway clean --swap /nvme/swap --remove");
+      "A run in use, one that can be resumed, and one of another machine or user stay. A finished "
+      "run whose state is taken keeps its model, metrics and report.\n"
+      "Examples:\n  spillway clean --swap /nvme/swap --remove\n"
+      "  spillway clean --output run --remove");
   command->callback([run, flags] { *run = [flags] { return RunClean(*flags); }; });
 }
 

@@ -35,6 +35,7 @@ void AddBenchSwapCommand(CLI::App& bench, CommandFunction* run);
 void AddBenchIoCommand(CLI::App& bench, CommandFunction* run);
 void AddDoctorCommand(CLI::App& app, CommandFunction* run);
 void AddEstimateCommand(CLI::App& app, CommandFunction* run);
+void AddSetupCommand(CLI::App& app, CommandFunction* run);
 void AddCleanCommand(CLI::App& app, CommandFunction* run);
 
 }  // namespace spillway

@@ -9,13 +9,14 @@
 #include "engine/base/flag_value.h"
 #include "engine/config/run_config.h"
 #include "engine/estimate/estimate_output.h"
-#include "engine/families/model_config.h"
 #include "engine/families/read_model_shape.h"
+#include "engine/weights/model_directory.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "tools/commands.h"
 #include "tools/compute_library.h"
 #include "tools/device_flag.h"
+#include "tools/given_model.h"
 #include "tools/print_json.h"
 #include "tools/ranks.h"
 
@@ -31,6 +32,7 @@ struct EstimateFlags {
 };
 
 absl::StatusOr<RunConfig> Resolve(TrainFlags flags) {
+  RETURN_IF_ERROR(ResolveGivenModels(HubFiles::kConfig, /*logs=*/true, flags));
   // Nothing is read or written; the resolver wants both.
   if (flags.data.empty()) flags.data = {"none"};
   if (!flags.output) flags.output = "none";

@@ -90,8 +90,8 @@ absl::Status ExportOnce(const ExportFlags& flags, const ModelExportOptions& opti
   RETURN_IF_ERROR(RefuseModelOf(run, flags));
   *step = run.state.step;
   ASSIGN_OR_RETURN(const DType written, ExportState(flags, run.source(), options));
-  LogInfo(absl::StrCat("exported step ", run.state.step, " of ", flags.from, " to ", flags.to, " (",
-                       std::string(DTypeName(written)), " safetensors)"));
+  LogResult(absl::StrCat("exported step ", run.state.step, " of ", flags.from, " to ", flags.to,
+                         " (", std::string(DTypeName(written)), " safetensors)"));
   return absl::OkStatus();
 }
 

@@ -1,6 +1,11 @@
 // spillway generate: its flags; tools/compute/generate.cc continues the text.
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/shell_line.h"
 #include "io/base/status.h"
 #include "tools/commands.h"
 #include "tools/compute_library.h"
@@ -11,11 +16,16 @@ namespace {
 
 struct GenerateFlags {
   GenerateTask task;
+  std::vector<std::string> words;  // without a flag
   TextFlags text;
 };
 
 absl::Status Generate(const GenerateFlags& flags) {
   GenerateTask task = flags.task;
+  if (!flags.words.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a prompt goes to --prompt: ", ShellLine({"--prompt", absl::StrJoin(flags.words, " ")})));
+  }
   if (task.prompt.empty() == task.audio.empty()) {
     return absl::InvalidArgumentError(
         task.prompt.empty()
@@ -34,6 +44,7 @@ void AddGenerateCommand(CLI::App& app, CommandFunction* run) {
   CLI::App* command = app.add_subcommand("generate", "Continue a text with a model or a run");
   auto flags = std::make_shared<GenerateFlags>();
   command->add_option("--prompt", flags->task.prompt, "text to continue");
+  command->add_option("words", flags->words)->group("");  // to say where they belong
   command->add_option("--audio", flags->task.audio,
                       "of a model that hears: a sound to write down (wav, flac, ogg, mp3)");
   command->add_flag("--chat", flags->task.chat,

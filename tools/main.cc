@@ -183,7 +183,14 @@ int Main(int argc, char** argv) {
   AddTuneCommand(app, &run);
   AddBenchCommand(app, &run);
   AddCleanCommand(app, &run);
-  for (CLI::App* command : app.get_subcommands({})) command->allow_extras();
+  AddSetupCommand(app, &run);
+  bool quiet = false;
+  constexpr char kQuiet[] = "show only warnings, errors and the result";
+  app.add_flag("-q,--quiet", quiet, kQuiet);
+  for (CLI::App* command : app.get_subcommands({})) {
+    command->allow_extras();
+    command->add_flag("-q,--quiet", quiet, kQuiet);
+  }
 
   // `spillway help train` is `spillway train --help`.
   std::vector<std::string> words(argv + 1, argv + argc);
@@ -209,6 +216,7 @@ int Main(int argc, char** argv) {
     std::fputs(FoldHelp(app.help()).c_str(), stderr);
     return 2;
   }
+  if (quiet) SetLogLevel(LogLevel::kResult);
   const CommandOutcome outcome = RunGuarded(run);
   if (outcome.status.ok()) return outcome.exit_code;
   LogError(std::string(outcome.status.message()));

@@ -88,7 +88,7 @@ absl::Status MakeReport(const ReportFlags& flags) {
     ASSIGN_OR_RETURN(path, ResolveForWriting(FileSystem::Real(), flags.to));
   }
   RETURN_IF_ERROR(WriteFileAtomically(path, page, FileAccess::kShared));
-  LogInfo(absl::StrCat("wrote ", path));
+  LogResult(absl::StrCat("wrote ", path));
   return absl::OkStatus();
 }
 

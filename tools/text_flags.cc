@@ -7,6 +7,7 @@
 #include "engine/base/flag_value.h"
 #include "engine/machine/core_limits.h"
 #include "io/base/status.h"
+#include "tools/given_model.h"
 
 namespace spillway {
 namespace {
@@ -18,8 +19,11 @@ constexpr int64_t kMostTokens = int64_t{1} << 31, kMostBeams = 1000;
 void AddTextFlags(CLI::App& command, const std::string& temperature, TextTask& task,
                   TextFlags& flags) {
   command
-      .add_option("--model", task.model, "model directory, or OUTPUT of a run (its last commit)")
+      .add_option(
+          "--model", task.model,
+          "model directory, ORG/NAME in the hub's cache, or OUTPUT of a run (its last commit)")
       ->required();
+  command.add_flag("--download", flags.download, kDownloadHelp);
   command.add_option("--adapter", task.adapter, "directory of a LoRA adapter, as PEFT writes it");
   command.add_option("--source-prefix", task.source_prefix,
                      "of a model with an encoder: goes before each prompt, as \"summarize: \"");
@@ -67,6 +71,10 @@ void AddTextFlags(CLI::App& command, const std::string& temperature, TextTask& t
 
 absl::Status ReadTextFlags(const TextFlags& flags, TextTask& task) {
   using Text = TextFlags::Text;
+  RETURN_IF_ERROR(ResolveGivenModel("--model", HubFiles::kWeights, flags.download, task.model));
+  RETURN_IF_ERROR(
+      ResolveGivenModel("--tokenizer", HubFiles::kTokenizer, flags.download, task.tokenizer));
+  RETURN_IF_ERROR(ResolveGivenModel("--adapter", HubFiles::kAdapter, flags.download, task.adapter));
   SamplingFlags& sampling = task.sampling;
   std::optional<int64_t> threads;
   const struct {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/config/run_config.h"
 #include "engine/config/trainer_flags.h"
+#include "engine/machine/swap_paths.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
@@ -12,6 +13,7 @@
 #include "tools/commands.h"
 #include "tools/compute_library.h"
 #include "tools/device_flag.h"
+#include "tools/given_model.h"
 #include "tools/ranks.h"
 
 namespace spillway {
@@ -41,17 +43,26 @@ absl::StatusOr<RunConfig> ReadConfig(const TrainFlags& flags, const Launch& laun
   TuneRunConfig(&config);
   config.train.origin = ThisRunOrigin();
   RETURN_IF_ERROR(RefuseOwnResults(config));
+  RETURN_IF_ERROR(CheckTakesFiles("--output", config.train.output));
+  if (!config.train.persist.empty()) {
+    RETURN_IF_ERROR(CheckTakesFiles("--persist", config.train.persist));
+  }
   for (const std::string& note : config.notes) LogInfo(note);
   for (const std::string& warning : config.warnings) LogWarning(warning);
   RETURN_IF_ERROR(ResolveDevice(&config).status());
   return config;
 }
 
-CommandOutcome RunTrain(const TrainFlags& flags) {
-  if (flags.hostfile || flags.launch) return StartOverHosts(flags);
-  const auto launch = FindLaunch(flags);
+CommandOutcome RunTrain(const TrainFlags& given) {
+  if (given.hostfile || given.launch) return StartOverHosts(given);
+  const auto launch = FindLaunch(given);
   if (!launch.ok()) return {launch.status()};
-  if (launch->to_be_spawned()) return StartRanks(flags, *launch);
+  TrainFlags flags = given;
+  const absl::Status found =
+      ResolveGivenModels(HubFiles::kWeights, /*logs=*/!launch->to_be_spawned(), flags);
+  if (!found.ok()) return {found};
+  // Ranks look it up themselves, after it has been fetched here.
+  if (launch->to_be_spawned()) return StartRanks(given, *launch);
   const auto config = ReadConfig(flags, *launch);
   if (!config.ok()) return {config.status()};
   const auto compute = OpenComputeLibrary();
@@ -74,7 +85,10 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   auto text = [&](const std::string& flag, TrainFlags::Text& value, const std::string& help) {
     return command->add_option(name_of(flag), value, help);
   };
-  text("--model", f.model, "Hugging Face directory: config.json, safetensors, tokenizer");
+  text("--model", f.model,
+       "Hugging Face directory (config.json, safetensors, tokenizer), or ORG/NAME in the hub's "
+       "cache");
+  command->add_flag("--download", f.download, kDownloadHelp);
   text("--task", f.task,
        "what the model is to be for, where its config.json says another task or none: causal-lm, "
        "seq2seq, transcribe (translate: into English), classify, masked-lm or classify-image");
@@ -196,11 +210,16 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
        "on a GPU, who updates state that does not live there: auto, cpu or gpu");
   text("--recompute", f.recompute, "all, or auto: not where memory is left for activations");
   text("--io-engine", f.io_engine, "auto, io_uring or threads");
-  text("--commit-every", f.commit_every, "steps between commits (only at the end and at signals)");
+  text("--commit-every", f.commit_every,
+       "between commits: auto (15 minutes, or longer where they would cost more than 1% of the "
+       "time), so many steps, or a time (5m); 0: only at the end and at signals");
   command->add_flag("--no-commit", f.no_commit, "keep one copy of the state, nothing to resume");
   text("--persist", f.persist, "copy commits to this directory");
   text("--keep", f.keep, "commits kept there (1)");
   command->add_flag("--resume", f.resume, "continue from the last commit in --output");
+  text("--allow-change", f.allow_change,
+       "what --resume may change from the last commit on: lr, schedule, clip, micro-batch, threads "
+       "or data, NAME[,NAME]");
   command->add_flag("--overwrite", f.overwrite,
                     "remove an earlier run in --output: commit, swap, results, model");
   text("--overwrite_output_dir", f.overwrite_output_dir, "Trainer's name of --overwrite")
@@ -221,6 +240,7 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   text("--generation-max-length", f.generation_max_length,
        "... and of so many at most, with the one that texts begin with (--max-target-length "
        "without it)");
+  command->add_flag("--explain", f.explain, "print the whole plan, with a sentence for each line");
   text("--sample-prompts", f.sample_prompts,
        "prompts that every evaluation continues, for the report: .jsonl, or any text, one a line");
   text("--sample-tokens", f.sample_tokens, "... by so many tokens at most (32)");

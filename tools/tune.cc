@@ -77,7 +77,7 @@ CommandOutcome RunTune(const TuneFlags& flags) {
   {
     Progress progress("tuning", 100);
     options->progress = [&](double fraction, const std::string& what) {
-      progress.Update(static_cast<int64_t>(fraction * 100), what);
+      progress.Update(static_cast<int64_t>(fraction * 100), {{what}});
     };
     result = Tune(*options);
   }

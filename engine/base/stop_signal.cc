@@ -3,34 +3,50 @@
 #include <signal.h>
 
 #include <atomic>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 
 namespace spillway {
 namespace {
 
-constexpr int kSignals[] = {SIGTERM, SIGINT, SIGUSR1};
+constexpr int kSignals[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
 std::atomic<int> g_received{0};
 int g_alive = 0;
-struct sigaction g_previous[3];
+struct sigaction
+    g_previous[std::size(kSignals)];  // of those that are handled, by their number there
+std::vector<int> g_handled;
 sigset_t g_previous_mask;
 
 void Handle(int signal) { g_received.store(signal, std::memory_order_relaxed); }
 
+bool IsIgnored(int signal) {
+  struct sigaction now = {};
+  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 }  // namespace
+
+std::vector<int> StopSignal::Handled() {
+  std::vector<int> handled(std::begin(kSignals), std::end(kSignals));
+  std::erase_if(handled, [](int signal) { return signal == SIGHUP && IsIgnored(signal); });
+  return handled;
+}
 
 StopSignal::StopSignal() {
   if (g_alive++ > 0) return;
   g_received = 0;
+  g_handled = Handled();
   sigset_t ours;
   sigemptyset(&ours);
-  for (int i = 0; i < 3; ++i) {
+  for (size_t i = 0; i < g_handled.size(); ++i) {
+    const int signal = g_handled[i];
     struct sigaction action = {};
     action.sa_handler = Handle;
     // The second of a kind finds the default again: a person who insists gets out.
-    action.sa_flags = SA_RESETHAND | SA_RESTART;
-    sigaction(kSignals[i], &action, &g_previous[i]);
-    sigaddset(&ours, kSignals[i]);
+    action.sa_flags = SA_RESTART | (signal == SIGHUP ? 0 : static_cast<int>(SA_RESETHAND));
+    sigaction(signal, &action, &g_previous[i]);
+    sigaddset(&ours, signal);
   }
   // What has come before is handled now.
   pthread_sigmask(SIG_UNBLOCK, &ours, &g_previous_mask);
@@ -39,7 +55,7 @@ StopSignal::StopSignal() {
 StopSignal::~StopSignal() {
   if (--g_alive > 0) return;
   pthread_sigmask(SIG_SETMASK, &g_previous_mask, nullptr);
-  for (int i = 0; i < 3; ++i) sigaction(kSignals[i], &g_previous[i], nullptr);
+  for (size_t i = 0; i < g_handled.size(); ++i) sigaction(g_handled[i], &g_previous[i], nullptr);
   g_received = 0;
 }
 
@@ -61,6 +77,8 @@ const char* StopSignal::Name(int signal) {
       return "SIGINT";
     case SIGUSR1:
       return "SIGUSR1";
+    case SIGHUP:
+      return "SIGHUP";
   }
   return "a signal";
 }

@@ -1,19 +1,26 @@
-// SIGTERM, SIGINT and SIGUSR1 ask a run to commit and stop.
+// SIGTERM, SIGINT, SIGUSR1 and SIGHUP ask a run to commit and stop.
 #pragma once
+
+#include <vector>
 
 #include "absl/status/status.h"
 
 namespace spillway {
 
-// Handles the three signals while alive, also where whoever started the process holds them back;
-// a second one of the same kind ends the process at once, as without us. One inside another
-// changes nothing. One thread.
+// Handles these signals while alive, also where whoever started the process has blocked them.
+// SIGHUP stays ignored where it is ignored when the object is made (nohup). A second signal of the
+// same kind ends the process at once, as without a handler; but not SIGHUP, which a terminal that
+// closes sends more than once (the kernel to its processes, the shell to its jobs). One object
+// inside another changes nothing. One thread.
 class StopSignal {
  public:
   StopSignal();
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
+
+  // The signals that a StopSignal made now would handle, or that are handled already.
+  static std::vector<int> Handled();
 
   // The signal that came, 0 if none, or if nobody handles any now. Any thread.
   static int received();

@@ -15,6 +15,7 @@
 #include "engine/families/model_task.h"
 #include "engine/machine/swap_paths.h"
 #include "engine/numeric/quality.h"
+#include "engine/options/run_change.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
 
@@ -62,6 +63,8 @@ class RunSettings : SettingPicker {
                          const Setting<Offload>& setting);
   void ResolveSwapPaths();
   void ResolveCommits();
+  void ResolveCommitTimes();
+  void ResolveAllowedChanges();
   void ResolveTrace();
   void ResolveWrites();
   void CheckPaths();
@@ -79,10 +82,15 @@ void RunSettings::ResolveInputs() {
   config_.data = flags_.data;
   Record("data", flags_.data, "--data");
   if (!flags_.model) Invalid("--model DIR is missing: a Hugging Face model directory");
-  if (flags_.data.empty()) Invalid("--data FILE... is missing: .txt, .bin or .npy files");
+  if (flags_.data.empty()) {
+    Invalid(
+        "--data FILE... is missing: .txt, .jsonl, .bin or .npy files (of some models .csv, .tsv or "
+        "folders of pictures)");
+  }
   if (!flags_.output) Invalid("--output DIR is missing: where the run's results go");
   config_.tokenizer = String("tokenizer", flags_.tokenizer, "");
   if (flags_.config) Record("config", *flags_.config, "--config");
+  Record("download", flags_.download, flags_.download ? "--download" : "default");
 
   config_.text_keys.texts =
       Pick<std::vector<std::string>>("text-keys", flags_.text_keys, {}, {}, ParseTextKeys);
@@ -109,6 +117,8 @@ void RunSettings::ResolveInputs() {
       "augment", flags_.augment, {}, std::nullopt,
       {{"auto", std::nullopt}, {"none", Augment::kNone}, {"crop-flip", Augment::kCropFlip}});
   config_.pictures.side = Integer("picture-size", flags_.picture_size, {}, 0, 1, kMostPictureSide);
+  config_.train.explain = flags_.explain;
+  Record("explain", flags_.explain, flags_.explain ? "--explain" : "default");
   config_.train.tensorboard = String("tensorboard", flags_.tensorboard, "");
   config_.no_export = flags_.no_export;
   Record("no-export", flags_.no_export, flags_.no_export ? "--no-export" : "default");
@@ -308,11 +318,12 @@ void RunSettings::ResolveSwapPaths() {
 
 void RunSettings::ResolveCommits() {
   TrainOptions& train = config_.train;
-  train.commit_every = Integer("commit-every", flags_.commit_every, {}, 0, 0, kMost);
+  ResolveCommitTimes();
   train.no_commit = flags_.no_commit;
   Record("no-commit", flags_.no_commit, flags_.no_commit ? "--no-commit" : "default");
   train.resume = flags_.resume;
   Record("resume", flags_.resume, flags_.resume ? "--resume" : "default");
+  ResolveAllowedChanges();
   train.overwrite = flags_.overwrite;
   Record("overwrite", flags_.overwrite, flags_.overwrite ? "--overwrite" : "default");
   if (flags_.resume && flags_.overwrite) {
@@ -333,6 +344,59 @@ void RunSettings::ResolveCommits() {
   if (flags_.keep && !flags_.persist) {
     Note("--keep says how many commits stay in --persist DIR; without it there is one, the last");
   }
+}
+
+// Steps, a time, or auto.
+void RunSettings::ResolveCommitTimes() {
+  TrainOptions& train = config_.train;
+  const std::string text = flags_.commit_every.value_or(flags_.no_commit ? "0" : "auto");
+  const bool is_time = !text.empty() && std::string("smh").find(text.back()) != std::string::npos;
+  nlohmann::json value = text;
+  if (text == "auto") {
+    train.commit_seconds = kAutoCommitSeconds;
+    train.commit_cost_part = kAutoCommitCostPart;
+  } else {
+    absl::StatusOr<double> seconds = 0.0;
+    absl::StatusOr<int64_t> steps = 0;
+    if (is_time) {
+      seconds = DurationFlag("--commit-every", text);
+    } else {
+      steps = IntegerFlag("--commit-every", text, 0, kMost);
+    }
+    if (!seconds.ok() || !steps.ok()) {
+      Fail(BadFlagValue("--commit-every", text,
+                        "auto (by time), so many steps (500), a time (15m), or 0 for none"));
+    }
+    train.commit_seconds = seconds.value_or(0);
+    train.commit_every = steps.value_or(0);
+    if (!is_time) value = train.commit_every;
+  }
+  Record("commit-every", std::move(value),
+         flags_.commit_every ? "--commit-every"
+         : flags_.no_commit  ? "--no-commit"
+                             : "default");
+}
+
+void RunSettings::ResolveAllowedChanges() {
+  std::vector<std::string>& allowed = config_.train.allow_change;
+  if (flags_.allow_change) {
+    absl::StatusOr<std::vector<std::string>> parsed =
+        ListFlag("--allow-change", *flags_.allow_change);
+    Fail(parsed.status());
+    allowed = std::move(parsed).value_or(std::vector<std::string>());
+    if (!flags_.resume) Invalid("--allow-change says what --resume may change: give --resume");
+  }
+  const std::vector<std::string>& names = ChangeableNames();
+  for (const std::string& name : allowed) {
+    if (name == "dtype") {
+      Invalid(
+          "--allow-change dtype: a commit holds the state in the run's dtype, which stays; to go "
+          "on in another, export it (spillway export) and start a run from that model");
+    } else if (std::find(names.begin(), names.end(), name) == names.end()) {
+      Fail(BadFlagValue("--allow-change", name, absl::StrJoin(names, ", ")));
+    }
+  }
+  Record("allow-change", allowed, flags_.allow_change ? "--allow-change" : "default");
 }
 
 // "20" is the first twenty of this process, "100-109" those ten.

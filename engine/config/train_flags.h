@@ -25,7 +25,7 @@ struct TrainFlags {
   Text device, threads, device_memory, host_memory;
   Text swap, offload, offload_param, offload_optimizer, offload_activations;
   Text update, update_device, recompute, io_engine;
-  Text commit_every, persist, keep;
+  Text commit_every, persist, keep, allow_change;
   Text eval_every, metric, tensorboard, export_dtype;
   Text predict_with_generate, num_beams, length_penalty, min_tokens, no_repeat_ngram,
       generation_max_length;
@@ -37,6 +37,8 @@ struct TrainFlags {
   bool overwrite = false;
   bool no_export = false;
   bool launch = false;
+  bool explain = false;
+  bool download = false;
   // Hugging Face's, which train says otherwise (engine/config/trainer_flags.h). The
   // switches are empty where they stand alone.
   Text bf16, fp16, adam_beta1, adam_beta2, adam_epsilon, max_steps, warmup_ratio,

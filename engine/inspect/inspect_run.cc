@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/inspect/run_summary.h"
 #include "io/base/status.h"
 #include "io/checksum.h"
 
@@ -68,24 +69,46 @@ absl::StatusOr<nlohmann::json> DigestState(const StateSource& source,
   return digests;
 }
 
+namespace {
+
+void AddState(const RunState& state, nlohmann::json& json) {
+  json["step"] = state.step;
+  json["applied_steps"] = state.applied_steps;
+  json["finished"] = state.finished;
+  json["dtype"] = std::string(DTypeName(state.dtype));
+  json["threads"] = state.threads;
+  json["identity"] = state.identity;
+  json["changes"] = ToJson(state.changes);
+  json["parameters"] = state.model.parameter_count();
+  json["units"] = state.model.num_computing();
+}
+
+}  // namespace
+
+nlohmann::json InspectFreed(const std::string& output, const RunState& state) {
+  nlohmann::json json;
+  json["kind"] = "freed";
+  json["manifest"] = FreedManifestPath(output, /*rank=*/0);
+  AddState(state, json);
+  return json;
+}
+
 absl::StatusOr<nlohmann::json> InspectCommit(const std::string& manifest_path,
-                                             const InspectProgress& progress) {
+                                             const InspectProgress& progress, bool digests) {
   ASSIGN_OR_RETURN(CommittedRun run, OpenCommit(manifest_path));
   RETURN_IF_ERROR(run.OpenOtherParts());
   nlohmann::json json;
   json["kind"] = "run";
   json["manifest"] = manifest_path;
-  json["step"] = run.state.step;
-  json["applied_steps"] = run.state.applied_steps;
-  json["finished"] = run.state.finished;
-  json["dtype"] = std::string(DTypeName(run.state.dtype));
-  json["threads"] = run.state.threads;
-  json["identity"] = run.state.identity;
-  json["parameters"] = run.state.model.parameter_count();
-  json["units"] = run.state.model.num_computing();
-  ASSIGN_OR_RETURN(json["digests"], DigestState(run.source(), progress));
-  const std::string all = json["digests"].dump();
-  json["digest"] = Hex(Checksum(all.data(), all.size()));
+  AddState(run.state, json);
+  const auto found = FileSystem::Real().Look(manifest_path, SymbolicLink::kFollow);
+  if (found.ok()) json["committed"] = found->modified_ns / 1'000'000'000;
+  json["summary"] = SummaryOfRun(ParentPath(manifest_path));
+  if (digests) {
+    ASSIGN_OR_RETURN(json["digests"], DigestState(run.source(), progress));
+    const std::string all = json["digests"].dump();
+    json["digest"] = Hex(Checksum(all.data(), all.size()));
+  }
   json["extents"] = nlohmann::json::array();
   std::map<std::string, uint64_t> file_bytes;
   const std::vector<const SwapStore*> shards = run.shards();
@@ -113,8 +136,8 @@ absl::StatusOr<nlohmann::json> InspectCommit(const std::string& manifest_path,
 }
 
 absl::StatusOr<nlohmann::json> InspectRun(const std::string& output,
-                                          const InspectProgress& progress) {
-  auto json = InspectCommit(CommitManifestPath(output), progress);
+                                          const InspectProgress& progress, bool digests) {
+  auto json = InspectCommit(CommitManifestPath(output), progress, digests);
   if (absl::IsNotFound(json.status())) {
     return absl::NotFoundError(absl::StrCat("there is no commit in ", output));
   }

@@ -47,6 +47,7 @@ struct MachineFacts {
   NativeProducts products;
 
   std::string torch_version;
+  std::string torch_folder;  // where it was found; "": by the dynamic linker, or nowhere
   bool torch_has_cuda = false;
   absl::Status compute_library;  // whether what computes with LibTorch can be opened
   GpuFacts gpu;

@@ -36,7 +36,10 @@ void OpenStandardStreams() {
 
 void FailBeyondFileSizeLimit() { IgnoreWithoutHandler(SIGXFSZ); }
 
-void FailWritesToNobody() { IgnoreWithoutHandler(SIGPIPE); }
+void FailWritesToNobody() {
+  IgnoreWithoutHandler(SIGPIPE);
+  IgnoreWithoutHandler(SIGTTOU);
+}
 
 bool SetOpenMpWaits() {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr) return false;

@@ -17,7 +17,9 @@ void OpenStandardStreams();
 void FailBeyondFileSizeLimit();
 
 // Makes a write to a pipe or socket that nobody reads any more fail (EPIPE), where by default it
-// ends the process (SIGPIPE). A handler that there is stays.
+// ends the process (SIGPIPE); and makes a background process write to a terminal whose `stty
+// tostop` would stop it (SIGTTOU). A write to a terminal that is gone fails by itself (EIO). A
+// handler that there is stays.
 void FailWritesToNobody();
 
 // Makes LibTorch's OpenMP threads sleep where they wait long, and spin only a moment before.

@@ -3,14 +3,24 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace spillway {
 
+// What --commit-every auto means: so long between commits, or as long as keeps what they cost to
+// this part of the time.
+inline constexpr double kAutoCommitSeconds = 15 * 60;
+inline constexpr double kAutoCommitCostPart = 0.01;
+
 struct CommitOptions {
-  int64_t commit_every = 0;  // 0: only at a signal and at the end
+  // Beside the commits at a signal and at the end: steps, or time, between two; 0: neither.
+  int64_t commit_every = 0;
+  double commit_seconds = 0;
+  double commit_cost_part = 0;  // of the time that commits by time may cost; 0: whatever they do
   bool no_commit = false;
   bool resume = false;
-  bool overwrite = false;  // remove an earlier run of OUTPUT
+  bool overwrite = false;                 // remove an earlier run of OUTPUT
+  std::vector<std::string> allow_change;  // what --resume may change, of ChangeableNames
   std::string persist;
   int keep = 1;
 

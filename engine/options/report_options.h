@@ -21,6 +21,8 @@ struct ReportOptions {
   RunOrigin origin;
   DatasetSize data_size, evaluation_size;
 
+  bool explain = false;  // the log has the whole plan, line by line
+
   int64_t eval_every = 0;       // 0: only at the end, when there is evaluation data
   std::string metric = "loss";  // by which one is the best: of MeasureKinds
 

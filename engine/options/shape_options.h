@@ -12,6 +12,7 @@
 #include "engine/numeric/lr_schedule.h"
 #include "engine/numeric/optimizer_spec.h"
 #include "engine/options/freeze_rule.h"
+#include "engine/options/run_change.h"
 
 namespace spillway {
 
@@ -22,6 +23,7 @@ struct ShapeOptions {
   int64_t accumulate = 1;
   int64_t steps = 0;  // total; resolved from epochs where that was given; 0: epochs decides
   double epochs = 1;
+  SampleCursor cursor;  // of a run that goes on: that of its commit
   uint64_t seed = 42;
   SampleOrder order = SampleOrder::kShuffle;
   DType dtype = DType::kBFloat16;

@@ -23,6 +23,8 @@ absl::Status ValidateTrainOptions(const TrainOptions& options) {
       {"label_smoothing", options.label_smoothing, 0},
       {"eval_every", static_cast<double>(options.eval_every), 0},
       {"commit_every", static_cast<double>(options.commit_every), 0},
+      {"commit_seconds", options.commit_seconds, 0},
+      {"commit_cost_part", options.commit_cost_part, 0},
       {"keep", static_cast<double>(options.keep), options.persist.empty() ? 0.0 : 1.0},
       {"ranks", static_cast<double>(options.ranks), 1},
       {"rank", static_cast<double>(options.rank), 0},

@@ -15,6 +15,12 @@ namespace spillway {
 
 struct TrainOptions : ShapeOptions, PlacementOptions, CommitOptions, RankOptions, ReportOptions {
   std::string output;  // OUTPUT
+
+  int64_t global_batch() const { return micro_batch * accumulate * ranks; }
+  // The samples, of all epochs, that come before those of `step` (from 1).
+  int64_t SamplesBefore(int64_t step) const {
+    return cursor.samples + (step - 1 - cursor.step) * global_batch();
+  }
 };
 
 // kInvalidArgument that names the first number no run can do with, such as a micro-batch of none.

@@ -72,6 +72,9 @@ class StepCompute {
   // step from now on. None without it. Changes no bit of any result.
   virtual void KeepGraphs(std::vector<bool> units) {}
 
+  // Samples of an epoch, of all ranks; 0: not known.
+  virtual int64_t training_samples() const { return 0; }
+
   // Loads the micro-batches of step `step` (from 1). `loss_scale` multiplies the loss.
   virtual absl::Status BeginTrain(int64_t step, double loss_scale) = 0;
 

@@ -28,6 +28,7 @@
 #include "io/base/clock.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/base/terminal.h"
 #include "io/base/unique_fd.h"
 #include "io/file.h"
 
@@ -38,7 +39,6 @@ namespace {
 constexpr int kMostSpawned = 1024;
 constexpr int kFailedCode = 1;  // for no reason that has a code of its own
 constexpr int kStoppedCode = 75;
-constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGUSR1};
 
 absl::Status MakePipe(UniqueFd* read, UniqueFd* write) {
   int ends[2];
@@ -68,14 +68,16 @@ absl::StatusOr<UniqueFd> BindFreePort(int* port) {
 class BlockedSignals {
  public:
   BlockedSignals() {
+    // What is ignored here is so in the ranks; blocked, it would come all the same.
+    const std::vector<int> forwarded = StopSignal::Handled();
     sigset_t set;
     sigemptyset(&set);
-    for (const int signal : kForwarded) sigaddset(&set, signal);
+    for (const int signal : forwarded) sigaddset(&set, signal);
     sigaddset(&set, SIGTSTP);
     sigaddset(&set, SIGCHLD);
     sigprocmask(SIG_BLOCK, &set, &before_);
     of_ranks_ = before_;
-    for (const int signal : kForwarded) sigaddset(&of_ranks_, signal);
+    for (const int signal : forwarded) sigaddset(&of_ranks_, signal);
     descriptor_ = UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   }
   ~BlockedSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
@@ -253,7 +255,10 @@ class Spawner {
   }
 
   static void Print(absl::string_view lines) {
-    (void)WriteAll(STDERR_FILENO, lines.data(), lines.size());  // nobody reads: nobody misses it
+    if (lines.empty()) return;
+    // On a terminal the first rank's progress may stand there.
+    const std::string text = absl::StrCat(RedrawsStderr() ? kClearLine : "", lines);
+    (void)WriteAll(STDERR_FILENO, text.data(), text.size());  // nobody reads: nobody misses it
   }
 
   // A buffer of each rank's, so that signals do not wait for a rank that never stops talking.
@@ -350,6 +355,7 @@ absl::StatusOr<int> SpawnRanks(const SpawnOptions& options) {
         absl::StrCat("--ranks ", options.ranks, " is more than the ", kMostSpawned,
                      " that are started on one machine: use srun or mpirun over several"));
   }
+  ShareTerminal(true);  // with the first of them
   Spawner spawner(options);
   RETURN_IF_ERROR(spawner.Start());
   return spawner.Wait();

@@ -185,6 +185,22 @@ std::string EvaluationTable(const ReportInput& input) {
   return table.Html();
 }
 
+// What --resume does with a run that has not finished.
+absl::string_view ResumeSentence(const ReportInput& input) {
+  return input.has_commit ? "--resume continues from the last commit."
+                          : "No commit was made; --resume starts at step 1.";
+}
+
+// Settings that the run was given anew (--allow-change).
+std::string ChangesNote(const std::vector<RunChange>& changes) {
+  std::string html;
+  for (const RunChange& change : changes) {
+    absl::StrAppend(&html, "<p class=\"note\">From step ", FormatCount(change.step),
+                    " on: ", EscapeHtml(Describe(change)), " (--allow-change).</p>\n");
+  }
+  return html;
+}
+
 }  // namespace
 
 std::string MeasureTitle(const std::string& name) {
@@ -236,16 +252,20 @@ std::string HeaderSection(const ReportInput& input) {
   if (!run.parts.empty()) {
     const RunPart& part = run.parts.back();
     if (part.state == "failed") {
-      absl::StrAppend(&html, "<div class=\"message\">", EscapeHtml(part.message), "</div>\n");
+      absl::StrAppend(&html, "<div class=\"message\">", EscapeHtml(part.message), "<p>",
+                      ResumeSentence(input), "</p></div>\n");
+    } else if (part.state == "stopped" && !input.has_commit) {
+      absl::StrAppend(&html, "<div class=\"message\">", ResumeSentence(input), "</div>\n");
     } else if (part.state == "running") {
       absl::StrAppend(&html, RunningNote(input));
     } else if (part.state == "killed") {
       absl::StrAppend(&html,
                       "<div class=\"message\">The process ended without saying how (killed, "
-                      "or the machine went down). --resume continues from the last commit."
-                      "</div>\n");
+                      "or the machine went down). ",
+                      ResumeSentence(input), "</div>\n");
     }
   }
+  absl::StrAppend(&html, ChangesNote(run.changes));
   absl::StrAppend(&html, "<dl class=\"facts\">\n");
   const auto fact = [&](absl::string_view name, const std::string& text,
                         absl::string_view kind = "") {

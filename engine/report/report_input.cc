@@ -4,7 +4,9 @@
 
 #include "engine/base/strict_json.h"
 #include "engine/run/metrics_log.h"
+#include "engine/run/run_state.h"
 #include "io/base/status.h"
+#include "io/file_system.h"
 
 namespace spillway {
 
@@ -29,6 +31,7 @@ absl::StatusOr<ReportInput> ReadReportInput(const std::string& output, RunRows* 
                [&](const nlohmann::json& row, int64_t) { rows->samples.Add(row); });
   if (!samples.ok() && !absl::IsNotFound(samples)) return samples;
   input.config = ReadResolvedConfig(output);
+  input.has_commit = Exists(CommitManifestPath(output));
   input.rows = rows;
   if (auto timeline = ReadTimeline(output); timeline.ok()) {
     input.timeline = *std::move(timeline);

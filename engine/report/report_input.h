@@ -18,7 +18,8 @@ struct ReportInput {
   nlohmann::json config;  // config.resolved.json; null where there is none
   const RunRows* rows = nullptr;
   std::optional<StepTimeline> timeline;
-  double now = 0;  // seconds since 1970: when the report is made
+  double now = 0;           // seconds since 1970: when the report is made
+  bool has_commit = false;  // OUTPUT has one, from which --resume goes on
 };
 
 // What the files in `output` say of a run: run.json, the rows, the configuration. kNotFound

@@ -85,6 +85,7 @@ struct RunDescription {
   std::vector<RunPart> parts;      // the last one is the newest
   std::vector<RunCommit> commits;  // oldest first, of steps that count; thinned out when many
   int64_t commit_count = 0;
+  std::vector<RunChange> changes;  // of settings, since the run began
 };
 
 int64_t SamplesPerStep(const RunDescription& run);  // of all ranks
@@ -102,7 +103,7 @@ inline constexpr size_t kMostCommits = 1000;
 void AddCommit(RunDescription& run, const RunCommit& commit);
 
 // With one part, which has `options.origin`. Fills in all but `computing_bytes`, `io_engine`,
-// `written_bytes`, what is known at the end, the rest of that part and commits.
+// `written_bytes`, what is known at the end, the rest of that part, commits and changes.
 RunDescription DescribeRun(const TrainOptions& options, const ModelDescription& model,
                            const SwapPlan& plan);
 

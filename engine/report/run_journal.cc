@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/report/report.h"
+#include "engine/run/run_state.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
@@ -222,6 +223,7 @@ void RunJournal::Report() {
   input.output = output_;
   input.run = run_;
   input.config = ReadResolvedConfig(output_);
+  input.has_commit = Exists(CommitManifestPath(output_));
   input.rows = &rows_;
   input.now = began;
   // run.json first: from it and the rows the report can be made again.

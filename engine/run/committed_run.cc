@@ -5,6 +5,7 @@
 #include "io/base/check.h"
 #include "io/base/status.h"
 #include "swap/mover/whole_store.h"
+#include "swap/store/manifest.h"
 
 namespace spillway {
 namespace {
@@ -121,10 +122,30 @@ absl::StatusOr<CommittedRun> OpenCommittedRun(const std::string& output, FileSys
     if (!moved.empty()) run = OpenCommit(moved, files, model_directory);
   }
   if (absl::IsNotFound(run.status())) {
+    if (const auto freed = ReadFreedState(output, files); freed.ok()) {
+      return absl::NotFoundError(absl::StrCat(
+          DescribeFreed(output, *freed),
+          ": there is no commit to read; what it exported, its metrics and its report are there"));
+    }
     return absl::NotFoundError(absl::StrCat("there is no commit in ", output));
   }
   if (!run.ok()) return Annotate(run.status(), absl::StrCat("the commit in ", output));
   return run;
+}
+
+absl::StatusOr<RunState> ReadManifestState(const std::string& manifest_path, FileSystem& files) {
+  ASSIGN_OR_RETURN(const std::string text, files.ReadSmallFile(manifest_path, kMostManifestBytes));
+  ASSIGN_OR_RETURN(const Manifest manifest, DecodeManifest(text, manifest_path));
+  return DecodeRunState(manifest.engine_state);
+}
+
+absl::StatusOr<RunState> ReadFreedState(const std::string& output, FileSystem& files) {
+  return ReadManifestState(FreedManifestPath(output, /*rank=*/0), files);
+}
+
+std::string DescribeFreed(const std::string& output, const RunState& freed) {
+  return absl::StrCat("the run in ", output, " finished at step ", freed.step,
+                      ", and its state was freed (spillway clean)");
 }
 
 absl::StatusOr<RunState> ReadCommittedState(const std::string& output) {

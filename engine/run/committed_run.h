@@ -18,8 +18,8 @@ namespace spillway {
 absl::Status CheckModelFitsLayout(const ModelDescription& model, const StateLayout& layout,
                                   const RankPart& part = {});
 
-// The last commit in `output`. kNotFound when there is none. Of several ranks it is the one
-// rank's part whose directory `output` is.
+// The last commit in `output`. kNotFound when there is none, which says so where it was freed. Of
+// several ranks it is the one rank's part whose directory `output` is.
 struct CommittedRun {
   std::string manifest_path;
   std::string directory;  // of the manifest
@@ -52,5 +52,14 @@ absl::StatusOr<std::string> FindPart(const std::string& directory, int rank,
 
 // The last commit's run state alone; kNotFound without one.
 absl::StatusOr<RunState> ReadCommittedState(const std::string& output);
+
+// The run state in a manifest, whether the files that this names are there or not.
+absl::StatusOr<RunState> ReadManifestState(const std::string& manifest_path,
+                                           FileSystem& files = FileSystem::Real());
+// Of the run in `output`, which has finished and whose state was freed since; kNotFound for others.
+absl::StatusOr<RunState> ReadFreedState(const std::string& output,
+                                        FileSystem& files = FileSystem::Real());
+// "the run in /out finished at step 4, and its state was freed (spillway clean)".
+std::string DescribeFreed(const std::string& output, const RunState& freed);
 
 }  // namespace spillway

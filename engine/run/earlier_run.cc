@@ -58,6 +58,7 @@ absl::StatusOr<uint64_t> RemoveModelDirectory(const OwnDirectory& output, const 
 std::vector<std::string> OutputFileNames(int rank) {
   return {FileName(ManifestPath("", rank)),
           FileName(PreparedManifestPath("", rank)),
+          FileName(FreedManifestPath("", rank)),
           "metrics.jsonl",
           "eval.jsonl",
           "samples.jsonl",

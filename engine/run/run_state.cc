@@ -10,6 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "engine/base/shallow_json.h"
 #include "io/base/log.h"
@@ -36,6 +37,8 @@ constexpr char kIdentityVersionName[] = "identity version";
 constexpr char kIdentityVersion[] = "3";
 
 constexpr char kMicroBatchesName[] = "accumulate";
+constexpr char kMicroBatchesText[] = "micro-batches a step";
+constexpr char kNotGiven[] = "not given";
 
 // Of the machine, or what may be changed on resume: where they differ the run goes on, and is said
 // to have other numbers.
@@ -97,6 +100,18 @@ absl::StatusOr<std::vector<float>> FromBase64(const std::string& text) {
   return values;
 }
 
+// Of a commit of an earlier version, whose steps were all of the same size.
+int64_t SamplesByIdentity(const RunState& state) {
+  int64_t samples = state.step;
+  for (const auto& [name, value] : state.identity) {
+    int64_t factor = 0;
+    if (name != "micro-batch" && name != kMicroBatchesName) continue;
+    if (!absl::SimpleAtoi(value, &factor) || factor < 0 || factor > (int64_t{1} << 31)) continue;
+    if (__builtin_mul_overflow(samples, factor, &samples)) return 0;
+  }
+  return samples;
+}
+
 // Short, whatever the commit holds.
 std::string Shown(const nlohmann::json& value) {
   return value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).substr(0, 40);
@@ -125,6 +140,10 @@ std::string ManifestPath(const std::string& directory, int rank) {
 
 std::string PreparedManifestPath(const std::string& directory, int rank) {
   return ManifestPath(directory, rank) + ".prepared";
+}
+
+std::string FreedManifestPath(const std::string& directory, int rank) {
+  return ManifestPath(directory, rank) + ".freed";
 }
 
 int RankByName(const std::string& directory) {
@@ -191,6 +210,7 @@ std::string EncodeRunState(const RunState& state) {
   nlohmann::json json;
   json["version"] = 1;
   json["step"] = state.step;
+  json["samples"] = state.samples;
   json["applied_steps"] = state.applied_steps;
   json["finished"] = state.finished;
   json["loss_scale"] = {{"scale", state.loss_scale.scale},
@@ -203,6 +223,7 @@ std::string EncodeRunState(const RunState& state) {
   json["dtype"] = std::string(DTypeName(state.dtype));
   json["threads"] = state.threads;
   json["identity"] = state.identity;
+  if (!state.changes.empty()) json["changes"] = ToJson(state.changes);
   json["model"] = ToJson(state.model);
   if (!state.buffers.empty()) json["buffers"] = ToJson(state.buffers);
   if (!state.factored_moments.empty()) {
@@ -246,6 +267,18 @@ absl::StatusOr<RunState> DecodeRunState(const std::string& text) {
     state.dtype = *dtype;
     RETURN_IF_ERROR(ReadCount(json, "threads", &state.threads));
     state.identity = json.at("identity").get<std::vector<std::pair<std::string, std::string>>>();
+    if (json.contains("samples")) {
+      RETURN_IF_ERROR(ReadCount(json, "samples", &state.samples));
+    } else {
+      state.samples = SamplesByIdentity(state);
+    }
+    for (const auto& change : json.value("changes", nlohmann::json::array())) {
+      RunChange& read = state.changes.emplace_back();
+      RETURN_IF_ERROR(ReadCount(change, "step", &read.step));
+      read.name = change.at("name").get<std::string>();
+      read.from = change.at("from").get<std::string>();
+      read.to = change.at("to").get<std::string>();
+    }
     state.parents = json.at("parents").get<std::vector<std::string>>();
     RETURN_IF_ERROR(ReadCount(json, "store_number", &state.store_number));
     ASSIGN_OR_RETURN(state.model, ModelDescriptionFromJson(json.at("model")));
@@ -346,8 +379,9 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
   return identity;
 }
 
-absl::Status CompareIdentity(const RunState& committed,
-                             const std::vector<std::pair<std::string, std::string>>& now) {
+absl::StatusOr<std::vector<RunChange>> CompareIdentity(
+    const RunState& committed, const std::vector<std::pair<std::string, std::string>>& now,
+    const std::vector<std::string>& allowed) {
   const std::map<std::string, std::string> then(committed.identity.begin(),
                                                 committed.identity.end());
   const std::map<std::string, std::string> current(now.begin(), now.end());
@@ -357,6 +391,23 @@ absl::Status CompareIdentity(const RunState& committed,
   const auto note = [](std::string& list, const auto&... words) {
     absl::StrAppend(&list, list.empty() ? "" : "; ", words...);
   };
+  std::vector<RunChange> changes;
+  std::vector<std::string> by;  // that would allow more of them
+  bool any_fixed = false;
+  const auto differ = [&](const std::string& name, const std::string& from, const std::string& to,
+                          const auto&... words) {
+    const absl::string_view changeable = ChangeableBy(name);
+    if (std::find(allowed.begin(), allowed.end(), changeable) != allowed.end()) {
+      changes.push_back(
+          {committed.step + 1, name == kMicroBatchesName ? kMicroBatchesText : name, from, to});
+      return;
+    }
+    note(differences, words...);
+    any_fixed |= changeable.empty();
+    if (!changeable.empty() && std::find(by.begin(), by.end(), changeable) == by.end()) {
+      by.emplace_back(changeable);
+    }
+  };
   for (const auto& [name, value] : current) {
     if (name == kIdentityVersionName) continue;
     const auto it = then.find(name);
@@ -365,23 +416,27 @@ absl::Status CompareIdentity(const RunState& committed,
       if (old) {
         note(unknown, name);
       } else {
-        note(differences, name, " was not given and is now ", value);
+        differ(name, kNotGiven, value, name, " was not given and is now ", value);
       }
     } else if (it->second != value && old && IsAmong(kSaidAnew, name)) {
       note(unknown, name);
     } else if (it->second != value && name == kMicroBatchesName) {
-      note(differences, "micro-batches a step (--accumulate x ranks) were ", it->second,
-           " and are now ", value, " (to keep them, --accumulate is ", it->second,
-           " over the number of ranks)");
+      differ(name, it->second, value, kMicroBatchesText, " (--accumulate x ranks) were ",
+             it->second, " and are now ", value, " (to keep them, --accumulate is ", it->second,
+             " over the number of ranks)");
+    } else if (it->second != value && IsAmong(kCircumstances, name)) {
+      note(circumstances, name, " was ", it->second, " and is now ", value);
     } else if (it->second != value) {
-      note(IsAmong(kCircumstances, name) ? circumstances : differences, name, " was ", it->second,
-           " and is now ", value);
+      differ(name, it->second, value, name, " was ", it->second, " and is now ", value);
     }
   }
   for (const auto& [name, value] : then) {
     if (current.contains(name) || IsAmong(kOfSeveralRanks, name)) continue;
-    note(IsAmong(kCircumstances, name) ? circumstances : differences, name, " was ", value,
-         " and is now not given");
+    if (IsAmong(kCircumstances, name)) {
+      note(circumstances, name, " was ", value, " and is now not given");
+    } else {
+      differ(name, value, kNotGiven, name, " was ", value, " and is now not given");
+    }
   }
   if (!unknown.empty()) {
     LogInfo(absl::StrCat("the commit is of an earlier version of the program and does not say its ",
@@ -391,10 +446,19 @@ absl::Status CompareIdentity(const RunState& committed,
     LogWarning(absl::StrCat("the run goes on, but not with the numbers it would have had: ",
                             circumstances));
   }
-  if (differences.empty()) return absl::OkStatus();
+  if (differences.empty()) return changes;
+  const std::string names = absl::StrJoin(by, ",");
+  std::string remedy = "; give the old values, ";
+  if (!names.empty() && !any_fixed) {
+    absl::StrAppend(&remedy, "--allow-change ", names, " to go on with the new ones from step ",
+                    committed.step + 1, " on, ");
+  }
+  absl::StrAppend(&remedy, "or another --output to start a new run");
+  if (!names.empty() && any_fixed) {
+    absl::StrAppend(&remedy, " (--allow-change can only change ", names, ")");
+  }
   return absl::InvalidArgumentError(
-      absl::StrCat("--resume continues the same run, but ", differences,
-                   "; give the old values, or another --output to start a new run"));
+      absl::StrCat("--resume continues the same run, but ", differences, remedy));
 }
 
 }  // namespace spillway

@@ -11,6 +11,7 @@
 #include "engine/model/model_description.h"
 #include "engine/model/state_buffer.h"
 #include "engine/numeric/loss_scale.h"
+#include "engine/options/run_change.h"
 #include "engine/options/train_options.h"
 #include "io/file_system.h"
 
@@ -27,7 +28,8 @@ struct RankPart {
 };
 
 struct RunState {
-  int64_t step = 0;           // steps behind it; the data cursor follows from it
+  int64_t step = 0;           // steps behind it
+  int64_t samples = 0;        // of all epochs, that they have taken: the data cursor
   int64_t applied_steps = 0;  // of these, not skipped: what bias corrections count
   bool finished = false;
   LossScaleState loss_scale;
@@ -35,6 +37,7 @@ struct RunState {
   int threads = 0;
   // (name, value) pairs that must be the same on resume.
   std::vector<std::pair<std::string, std::string>> identity;
+  std::vector<RunChange> changes = {};  // of it, since the run began
   ModelDescription model;
   std::vector<StateBuffer> buffers = {};
   std::vector<float> factored_moments = {};  // FactoredMoments::values()
@@ -50,6 +53,8 @@ std::string ManifestPath(const std::string& directory, int rank);
 // Where it waits until the first rank's has been renamed, which decides that the commit is one
 // (engine/run/rank_commit.h).
 std::string PreparedManifestPath(const std::string& directory, int rank);
+// What it is called once a finished run's state was freed (engine/run/kept_state.h).
+std::string FreedManifestPath(const std::string& directory, int rank);
 
 // The rank whose own directory this is, by its name, 0 of any other. An OUTPUT may be called so,
 // too.
@@ -80,10 +85,12 @@ absl::StatusOr<RunState> DecodeRunState(const std::string& text);
 // options.identity in front. The version of the identity is one of them.
 std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions& options);
 
-// kInvalidArgument that names every difference. What is the machine's (device, LibTorch,
-// instruction set) is no reason to refuse: a warning names it. What a commit of an earlier version
-// does not say is taken to be the same, with a notice.
-absl::Status CompareIdentity(const RunState& committed,
-                             const std::vector<std::pair<std::string, std::string>>& now);
+// The differences that `allowed` (names of ChangeableNames) covers, as changes from the step after
+// the commit on; kInvalidArgument that names every other one, with what may be done. What is the
+// machine's (device, LibTorch, instruction set) is no reason to refuse: a warning names it. What a
+// commit of an earlier version does not say is taken to be the same, with a notice.
+absl::StatusOr<std::vector<RunChange>> CompareIdentity(
+    const RunState& committed, const std::vector<std::pair<std::string, std::string>>& now,
+    const std::vector<std::string>& allowed = {});
 
 }  // namespace spillway

@@ -100,6 +100,10 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
       RETURN_IF_ERROR(
           SettleCommit(output, options.rank, several ? found.state->part.commit_id : "", files));
       storage->first_directory_ = found.directory;
+      if (!found.state) {
+        auto freed = ReadFreedState(output, files);
+        if (freed.ok()) storage->freed_ = *std::move(freed);
+      }
     }
   }
   RETURN_IF_ERROR(storage->earlier_->FindCommitted(found.output_store));
@@ -155,7 +159,17 @@ absl::Status RunStorage::RenameManifest() {
 }
 
 absl::Status RunStorage::CheckMayBegin() const {
-  if (options_.resume || options_.overwrite) return absl::OkStatus();
+  if (options_.overwrite) return absl::OkStatus();
+  if (freed_) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(DescribeFreed(output(), *freed_),
+                     ", so there is nothing to go on from: train its model "
+                     "further in another run (--model ",
+                     output(),
+                     "/model and another --output), or remove "
+                     "it with --overwrite; nothing was touched"));
+  }
+  if (options_.resume) return absl::OkStatus();
   if (found_.state) {
     return absl::AlreadyExistsError(absl::StrCat(
         found_.directory, " holds a run committed at step ", found_.state->step,
@@ -173,6 +187,8 @@ absl::Status RunStorage::CheckMayBegin() const {
 absl::Status RunStorage::RemoveEarlier() {
   if (!options_.overwrite) {
     if (copies_ && !options_.no_commit) RETURN_IF_ERROR(copies_->RemoveUnfinished());
+    files_.Remove(FreedManifestPath(output(), options_.rank))
+        .IgnoreError();  // if a copy is resumed
     return earlier_->RemoveLeftovers();
   }
   if (copies_) RETURN_IF_ERROR(copies_->RemoveAll());

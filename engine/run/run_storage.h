@@ -124,6 +124,7 @@ class RunStorage {
   std::string first_directory_;  // of the commit that all ranks go on from
   std::unique_ptr<CommitCopies> copies_;
   FoundCommit found_;
+  std::optional<RunState> freed_;  // what OUTPUT held, where there is no commit to go on from
   std::optional<RunState> moved_;  // the commit to be made of what OpenStore moved
   std::unique_ptr<EarlierRun> earlier_;
   SwapDirectories swap_{&files_};

@@ -94,8 +94,11 @@ void JudgeByOutput(SwapRun& run) {
     committed |= path == manifest;
     if (!store.ok() || !IsIn(*ours, **store)) continue;
     if (path == manifest || IsDecided(record, run.output)) {
+      const auto state = DecodeRunState(record.engine_state);
       run.state = State::kResumable;
-      run.reason = absl::StrCat("step ", record.step, " of ", run.output);
+      run.finished = state.ok() && state->finished;
+      run.reason = absl::StrCat("step ", record.step, " of ", run.output,
+                                run.finished ? ", which has finished" : "");
       return;
     }
     waits = true;
@@ -110,6 +113,10 @@ void JudgeByOutput(SwapRun& run) {
     return;
   }
   run.state = State::kDead;
+  if (!committed && Exists(FreedManifestPath(run.output, RankByName(run.output)))) {
+    run.reason = absl::StrCat("its run in ", run.output, " finished, and the state was freed");
+    return;
+  }
   run.reason = committed
                    ? absl::StrCat("the commit in ", run.output, " is on other swap")
                    : absl::StrCat("its run in ", run.output, " ended before the first commit");

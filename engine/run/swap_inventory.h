@@ -35,8 +35,9 @@ struct SwapRun {
   };
   std::string path;
   State state = State::kUnknown;
-  std::string reason;  // "its OUTPUT /scratch/out is gone"
-  std::string output;  // "" where not known
+  std::string reason;     // "its OUTPUT /scratch/out is gone"
+  std::string output;     // "" where not known
+  bool finished = false;  // the commit that names it is a finished run's
   uint64_t allocated_bytes = 0;
   int64_t started_seconds = 0;   // 1970; 0: not known
   int64_t modified_seconds = 0;  // its newest file

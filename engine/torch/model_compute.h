@@ -38,6 +38,7 @@ class ModelCompute : public StepCompute {
   // By a DryRunner (engine/torch/dry_run.h), which has it beside itself.
   absl::StatusOr<DryRun> MeasureNeeds() override;
   void KeepGraphs(std::vector<bool> units) override;
+  int64_t training_samples() const override { return batches_.training_samples(); }
   absl::Status BeginTrain(int64_t step, double loss_scale) override;
   absl::StatusOr<FirstRead> ReadFirst(int64_t step, const StateLayout& layout) override;
   absl::Status BeginEvaluate(int64_t first, int64_t count) override;

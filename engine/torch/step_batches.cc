@@ -142,7 +142,7 @@ absl::Status StepBatches::LoadLargest() {
   const int64_t size = options_.micro_batch;
   const int64_t number = options_.rank * options_.accumulate;  // among those of step 1
   const std::vector<int64_t> samples =
-      StepSamples(options_.order, options_.seed, data_->size(), size, number);
+      SamplesFrom(options_.order, options_.seed, data_->size(), number * size, size);
   ASSIGN_OR_RETURN(now_, Load(size, number * size, [&](int64_t begin, int64_t, MicroBatch&) {
                      return data_->Draw(samples, number * size + begin);
                    }));
@@ -155,16 +155,14 @@ absl::Status StepBatches::LoadLargest() {
 
 std::vector<int64_t> StepBatches::SamplesOf(int64_t step) const {
   const int64_t own = options_.micro_batch * options_.accumulate;
-  const std::vector<int64_t> all =
-      StepSamples(options_.order, options_.seed, data_->size(), own * options_.ranks, step - 1);
-  const auto begin = all.begin() + options_.rank * own;
-  return {begin, begin + own};
+  return SamplesFrom(options_.order, options_.seed, data_->size(),
+                     options_.SamplesBefore(step) + options_.rank * own, own);
 }
 
 absl::StatusOr<StepBatches::Loaded> StepBatches::Step(int64_t step) const {
   const std::vector<int64_t> samples = SamplesOf(step);
   const int64_t own = samples.size();
-  const int64_t first_draw = ((step - 1) * options_.ranks + options_.rank) * own;
+  const int64_t first_draw = options_.SamplesBefore(step) + options_.rank * own;
   return Load(own, options_.rank * own, [&](int64_t begin, int64_t end, MicroBatch&) {
     return data_->Draw(absl::MakeSpan(samples).subspan(begin, end - begin), first_draw + begin);
   });

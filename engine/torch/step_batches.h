@@ -82,6 +82,8 @@ class StepBatches {
   // A step or an evaluation begins: it has none yet.
   void ClearCounts() { labels_ = tokens_ = 0; }
 
+  int64_t training_samples() const { return data_->size(); }
+
   // Loads this rank's micro-batches of step `step` (from 1), and lets the dataset prepare the next
   // step's.
   absl::Status LoadTraining(int64_t step);

@@ -12,6 +12,7 @@
 #include "engine/data/window_sampler.h"
 #include "engine/machine/compute_precision.h"
 #include "engine/machine/core_limits.h"
+#include "engine/machine/gpu_probe.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/machine/process_limits.h"
 #include "engine/ranks/launch_environment.h"
@@ -104,17 +105,57 @@ std::string ExportThatStays(const RunStorage& storage) {
   return "";
 }
 
+// What --resume does where the run has finished and its state was freed: nothing, or an error where
+// it is to take more steps. None: it is no such run, or --persist may have its commit.
+absl::StatusOr<std::optional<TrainResult>> FinishedAndFreed(TrainOptions options, bool by_epochs,
+                                                            int64_t data_size, Collectives* world) {
+  if (!options.resume || !options.persist.empty()) return std::nullopt;
+  std::string text;
+  if (options.rank == 0 && !Exists(CommitManifestPath(options.output))) {
+    const auto freed = ReadFreedState(options.output);
+    if (freed.ok()) text = EncodeRunState(*freed);
+  }
+  if (world != nullptr) {
+    ASSIGN_OR_RETURN(text, FromFirstRank(*world, text));
+  }
+  if (text.empty()) return std::nullopt;
+  ASSIGN_OR_RETURN(const RunState freed, DecodeRunState(text));
+  if (by_epochs) {
+    options.steps = StepsForEpochs(options.epochs, data_size, options.global_batch(),
+                                   {freed.step, freed.samples});
+  }
+  const std::string text_of_run = DescribeFreed(options.output, freed);
+  if (options.steps > freed.step) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(text_of_run, ", so it cannot go on to step ", options.steps,
+                     ": train its model further in another run (--model ", options.output,
+                     "/model and another --output), or remove it with --overwrite"));
+  }
+  LogInfo(absl::StrCat(text_of_run, ": there is nothing left to do"));
+  TrainResult result;
+  result.end = TrainResult::End::kAlreadyFinished;
+  result.step = freed.step;
+  return result;
+}
+
 absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription& description,
                                       Dataset& data, Dataset* evaluation, WeightSource* weights,
                                       TrainOptions options, const TrainHooks& hooks,
                                       const Launch& launch, RankConnection* connection,
-                                      RunStorage& storage) {
+                                      RunStorage& storage, bool by_epochs) {
   RankGroups ranks = connection ? connection->groups() : RankGroups();
   const std::optional<RunState>& committed = storage.committed();
   if (options.resume && !committed) {
     LogInfo(absl::StrCat("no commit in ", storage.output(),
                          options.persist.empty() ? "" : " or in " + options.persist,
                          " to resume: starting at step 1"));
+  }
+  if (committed) {
+    options.cursor = {committed->step, committed->samples};
+    if (by_epochs) {
+      options.steps =
+          StepsForEpochs(options.epochs, data.size(), options.global_batch(), options.cursor);
+    }
   }
   options.ranks_here = launch.local_world;
   if (options.threads == 0) {
@@ -125,7 +166,10 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   at::set_num_threads(options.threads);
   ASSIGN_OR_RETURN(const DeviceChoice choice,
                    ChooseComputeDevice(options.device, options.dtype, options.device_memory_bytes));
-  if (options.device == "auto") LogInfo(choice.Sentence());
+  if (const std::string notice = choice.Notice(HasNvidiaGpu());
+      options.device == "auto" && !notice.empty()) {
+    LogInfo(notice);
+  }
   if (ranks.world != nullptr) RETURN_IF_ERROR(AgreeOnDevice(choice, *ranks.world));
   options.device = choice.Text();
   if (options.layers_in_fp8) RETURN_IF_ERROR(CheckFp8(choice));
@@ -134,19 +178,22 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   options.identity.emplace_back("device", choice.gpu ? "cuda" : "cpu");
   options.identity.emplace_back("LibTorch", TORCH_VERSION);
   options.identity.emplace_back("instruction set", at::get_cpu_capability());
+  RETURN_IF_ERROR(CheckGivenBudgets(choice, options.device_memory_bytes, options.host_memory_bytes,
+                                    launch.local_world));
   ChooseBudgets(choice, &options.device_memory_bytes, &options.host_memory_bytes,
                 launch.local_world);
 
   TrainResult result;
   if (committed && committed->finished && committed->step >= options.steps) {
-    RETURN_IF_ERROR(CompareIdentity(*committed, RunIdentity(options)));
-    LogInfo(absl::StrCat("the run in ", storage.output(), " has already finished at step ",
-                         committed->step,
-                         storage.committed_in() == storage.output()
-                             ? ""
-                             : absl::StrCat(", of which ", storage.committed_in(),
-                                            " has the commit: inspect and export that"),
-                         ExportThatStays(storage)));
+    RETURN_IF_ERROR(
+        CompareIdentity(*committed, RunIdentity(options), options.allow_change).status());
+    LogResult(absl::StrCat("the run in ", storage.output(), " has already finished at step ",
+                           committed->step,
+                           storage.committed_in() == storage.output()
+                               ? ""
+                               : absl::StrCat(", of which ", storage.committed_in(),
+                                              " has the commit: inspect and export that"),
+                           ExportThatStays(storage)));
     RETURN_IF_ERROR(FinishCommitted(hooks, options, storage, ranks));
     result.end = TrainResult::End::kAlreadyFinished;
     result.step = committed->step;
@@ -229,8 +276,7 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
   ASSIGN_OR_RETURN(const ModelDescription description, DescribeModel(model, options.freeze));
   if (data.size() < 1) return absl::InvalidArgumentError("the data has no samples");
   if (options.steps == 0) {
-    options.steps = StepsForEpochs(options.epochs, data.size(),
-                                   options.micro_batch * options.accumulate * options.ranks);
+    options.steps = StepsForEpochs(options.epochs, data.size(), options.global_batch());
   }
   options.identity.emplace_back("data", data.fingerprint());
   Launch launch;
@@ -254,11 +300,16 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
   RETURN_IF_ERROR(connected.status());
   std::unique_ptr<RankConnection> connection = *std::move(connected);
   std::unique_ptr<RunStorage> storage;
+  const bool by_epochs = given.steps == 0;
   const auto result = [&]() -> absl::StatusOr<TrainResult> {
+    ASSIGN_OR_RETURN(const std::optional<TrainResult> finished,
+                     FinishedAndFreed(options, by_epochs, data.size(),
+                                      connection ? connection->groups().world : nullptr));
+    if (finished) return *finished;
     ASSIGN_OR_RETURN(storage, RunStorage::OpenTogether(
                                   options, connection ? connection->groups().world : nullptr));
     return TrainRank(model, description, data, evaluation, weights, options, hooks, launch,
-                     connection.get(), *storage);
+                     connection.get(), *storage, by_epochs);
   }();
   if (connection == nullptr) return result;
   if (!result.ok()) {

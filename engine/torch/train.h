@@ -42,7 +42,7 @@ struct TrainHooks {
 // `weights` gives the first weights; null: every parameter's Init. `evaluation` may be
 // null. A parameter that no gradient reaches has a gradient of zeros: weight decay and moments
 // change it all the same, where torch's optimizers leave it as it is. Sets LibTorch's thread
-// count and CPU allocator for the process, and handles SIGTERM, SIGINT and SIGUSR1 meanwhile
+// count and CPU allocator for the process, and handles signals meanwhile (StopSignal)
 // (TrainResult::End::kStopped).
 //
 // Errors: kInvalidArgument and the like for what the caller can mend; a status for

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/stop_signal.h"
 #include "engine/ranks/shard_plan.h"
 #include "engine/run/run_state.h"
@@ -65,8 +66,11 @@ absl::StatusOr<std::unique_ptr<RankConnection>> ConnectRanks(const TrainOptions&
       "\nshard group: ", options.shard_group_size,
       "\ncommunication dtype: ", std::string(ExchangeFormatName(options.communication_format)),
       "\nupdate: ", static_cast<int>(options.update), "\nresume: ", options.resume ? "yes" : "no",
-      "\noverwrite: ", options.overwrite ? "yes" : "no",
-      "\ncommits: ", options.no_commit ? "none" : absl::StrCat(options.commit_every),
+      "\noverwrite: ", options.overwrite ? "yes" : "no", "\ncommits: ",
+      options.no_commit ? "none"
+                        : absl::StrCat(options.commit_every, " steps, ", options.commit_seconds,
+                                       " s, ", options.commit_cost_part),
+      "\nallow-change: ", absl::StrJoin(options.allow_change, ","),
       "\neval-every: ", options.eval_every, "\nevaluation data: ",
       evaluation ? absl::StrCat(evaluation->size(), " samples, ", evaluation->fingerprint())
                  : "none",

@@ -23,14 +23,19 @@ CommitStarter::CommitStarter(const RunContext* context, const RunSetup* setup, S
       meter_(*meter),
       recorder_(*recorder),
       state_(*state),
+      schedule_(setup->commit_schedule()),
       last_step_(std::make_shared<std::atomic<int64_t>>(context->storage->committed() ? state->step
                                                                                       : 0)) {}
+
+void CommitStarter::BeginSteps() { schedule_.Begin(MonotonicSeconds()); }
+
+bool CommitStarter::IsDueByTime() const { return schedule_.IsDueByTime(MonotonicSeconds()); }
 
 absl::Status CommitStarter::AfterStep(bool stop) {
   const TrainOptions& options = context_.options;
   if (options.no_commit) return absl::OkStatus();
   const bool ends = stop || state_.step == options.steps;
-  due_ |= ends || (options.commit_every > 0 && state_.step % options.commit_every == 0);
+  due_ |= ends || schedule_.IsDueBySteps(state_.step);
   if (!due_) return absl::OkStatus();
   if (!ends && context_.storage->copies() != nullptr) {
     ASSIGN_OR_RETURN(const bool copied, FormerIsCopied());
@@ -100,6 +105,7 @@ absl::Status CommitStarter::Start() {
                                  }));
   journal_->Commit(state_.step);
   meter_.CountCommit(began);
+  schedule_.CommitBegan(began);
   return absl::OkStatus();
 }
 

@@ -9,6 +9,7 @@
 #include "engine/report/run_journal.h"
 #include "engine/report/step_recorder.h"
 #include "engine/run/run_state.h"
+#include "engine/train/commit_schedule.h"
 #include "engine/train/run_context.h"
 #include "engine/train/run_setup.h"
 #include "engine/train/step_meter.h"
@@ -23,6 +24,15 @@ class CommitStarter {
 
   // The rows of `journal` are made durable before the commit that covers them.
   void CoverRowsOf(RunJournal* journal) { journal_ = journal; }
+
+  // Steps begin: the time to the first commit by time counts from here.
+  void BeginSteps();
+  // Whether a commit is due by time, by this rank's clock.
+  bool IsDueByTime() const;
+  // One is, by the clock that goes for all ranks.
+  void MakeDue() { due_ = true; }
+  // A step has waited so long for the commit before it.
+  void CountWait(double seconds) { schedule_.CountWait(seconds); }
 
   // Begins a commit where one is due after the step that has just ended: by --commit-every, or as
   // the run ends with it (its last one, or `stop`). A copy of the commit before (--persist) that
@@ -49,6 +59,7 @@ class CommitStarter {
   StepMeter& meter_;
   StepRecorder& recorder_;
   RunState& state_;
+  CommitSchedule schedule_;
   RunJournal* journal_ = nullptr;
   bool due_ = false;
   bool put_off_ = false;  // the commit that is due, by a copy

@@ -49,7 +49,7 @@ absl::Status EvaluationPasses::ComputeLoss() {
     RETURN_IF_ERROR(run_());
     const int64_t done = std::min(samples, (taken + at_once_) * grid_.size);
     if (!progress && done < samples && MonotonicSeconds() - began > kSilentSeconds) {
-      progress.emplace("evaluating", samples, taken * grid_.size);
+      progress.emplace("evaluating", samples, began);
     }
     if (progress) progress->Update(done);
   }

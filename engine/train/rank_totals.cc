@@ -158,10 +158,14 @@ absl::StatusOr<bool> RankTotals::AnyMakesTexts(bool own) {
   return least < 0;
 }
 
-absl::StatusOr<bool> RankTotals::AnyStops(int64_t own) {
+absl::StatusOr<bool> RankTotals::AnyStops(int64_t own, bool* commit) {
   std::vector<int64_t> stops = {own};
   if (context_.ranks.world != nullptr) {
-    ASSIGN_OR_RETURN(stops, Counts(own));
+    // One exchange for both: the lowest bit is that of the commit.
+    const int64_t due = commit != nullptr && *commit ? 1 : 0;
+    ASSIGN_OR_RETURN(stops, Counts(own * 2 + due));
+    if (commit != nullptr) *commit = stops[0] % 2 != 0;
+    for (int64_t& stop : stops) stop = (stop - (stop & 1)) / 2;
   }
   StopReason reason;
   const auto take = [&](int rank) {

@@ -41,7 +41,8 @@ class RankTotals {
   // none: the windows lay within prompts.
   absl::StatusOr<double> MeanLoss(int64_t labels);
   // Whether a signal or a limit has reached any of them. `own`: a signal's number, kAtLimit, or 0.
-  absl::StatusOr<bool> AnyStops(int64_t own);
+  // `commit`: whether a commit is due by this rank's clock; the first one's goes for all.
+  absl::StatusOr<bool> AnyStops(int64_t own, bool* commit = nullptr);
   // What AnyStops has found last.
   const StopReason& stop_reason() const { return stop_reason_; }
   // Whether any of them has more texts to make.

@@ -15,6 +15,7 @@
 #include "engine/estimate/step_forecast.h"
 #include "engine/ranks/sharded_step.h"
 #include "engine/run/run_state.h"
+#include "engine/train/commit_schedule.h"
 #include "engine/train/run_context.h"
 #include "engine/train/write_account.h"
 #include "engine/weights/frozen_in_place.h"
@@ -55,6 +56,10 @@ class RunSetup {
   // None where nothing was predicted.
   const std::optional<StepClock>& clock() const { return clock_; }
   const std::optional<StepForecast>& forecast() const { return forecast_; }
+  // No step has been taken.
+  CommitSchedule commit_schedule() const {
+    return CommitSchedule(context_.options, commit_seconds_);
+  }
 
   uint64_t peak_host_bytes() const { return host_budget_->peak_bytes(); }
   // Of a separate device: in arenas, beside what computing takes. Else 0: it is counted there.
@@ -75,8 +80,8 @@ class RunSetup {
   absl::Status PlanTimed(Planned& planned);
   absl::Status TakeMemory(RunPlan& run, SwapManagerOptions manager_options);
   void LogCopied(const FrozenWeights& frozen) const;
-  std::string InPlaceLine() const;
-  void LogPlan(const RunPlan& run) const;
+  uint64_t BytesInPlace() const;
+  void LogPlan(const RunPlan& run, int64_t steps_done) const;
 
   const RunContext& context_;
   WriteAccount& writes_;
@@ -90,6 +95,7 @@ class RunSetup {
   GraphPlan graphs_;
   std::optional<StepClock> clock_;  // what forecast_ was made with
   std::optional<StepForecast> forecast_;
+  double commit_seconds_ = 0;  // that a commit takes, as far as that is predicted
 
   std::unique_ptr<MemoryBudget> host_budget_;
   MemoryReservation books_;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/stop_signal.h"
 #include "engine/estimate/step_forecast.h"
 #include "engine/machine/machine_facts.h"
@@ -42,6 +43,15 @@ absl::Status FailedWhileRunning(const absl::Status& status) {
                                  : status;
 }
 
+void SayChanges(const std::vector<RunChange>& changes, int rank) {
+  if (changes.empty() || rank > 0) return;
+  std::vector<std::string> parts;
+  for (const RunChange& change : changes) parts.push_back(Describe(change));
+  LogWarning(absl::StrCat("from step ", changes[0].step,
+                          " on this is not the run that was asked for first (--allow-change): ",
+                          absl::StrJoin(parts, ", ")));
+}
+
 // Ranks that hear each other no more would only wait once again.
 absl::Status AgreeWhereHeard(Collectives* ranks, const absl::Status& own) {
   if (absl::IsUnavailable(own) || absl::IsDeadlineExceeded(own)) return own;
@@ -68,7 +78,11 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext context) {
   SPILLWAY_CHECK(options.steps > 0 && (options.ranks > 1) == (t.context_.ranks.world != nullptr));
   if (storage.committed()) {
     t.state_ = *storage.committed();
-    RETURN_IF_ERROR(CompareIdentity(t.state_, RunIdentity(options)));
+    ASSIGN_OR_RETURN(const std::vector<RunChange> changes,
+                     CompareIdentity(t.state_, RunIdentity(options), options.allow_change));
+    SPILLWAY_CHECK(options.SamplesBefore(t.state_.step + 1) == t.state_.samples);
+    SayChanges(changes, options.rank);
+    t.state_.changes.insert(t.state_.changes.end(), changes.begin(), changes.end());
     RETURN_IF_ERROR(CheckSameModel(t.state_.model, t.context_.model));
     t.loss_scaler_.Restore(t.state_.loss_scale);
   }
@@ -127,6 +141,7 @@ absl::Status Trainer::OpenJournal() {
   RunDescription run = DescribeRun(options_, context_.model, plan());
   run.computing_bytes = setup_->computing_bytes();
   run.io_engine = std::string(manager()->engine_name());
+  run.changes = state_.changes;
   const ProcessorFacts processor = ProbeProcessor();
   run.parts.back().machine = {processor.cpu, processor.cores, processor.memory_bytes};
   // Without a commit not even the evaluation before step 1 (its row says step 0) stays.
@@ -164,9 +179,10 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   recorder_->Begin(first_step_);
   ASSIGN_OR_RETURN(const bool evaluated, EvaluateFirst(result));
   state_.finished = state_.step == options_.steps && evaluated;
-  Progress progress("step", options_.steps, state_.step);
+  StepProgress progress(options_.steps, Epochs(), options_.data_size.unit);
   meter_->Begin();
   recorder_->BeginSteps();
+  commits_->BeginSteps();
   // Looked at once a step: a signal that comes later than that waits for the next.
   ASSIGN_OR_RETURN(bool stop, totals_->AnyStops(StopSignal::received()));
   while (state_.step < options_.steps && !stop) {
@@ -183,7 +199,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   return result;
 }
 
-absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) {
+absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, StepProgress& progress) {
   const int64_t step = state_.step + 1;
   RETURN_IF_ERROR(context_.storage->CheckStillThere());
   StepMetrics row;
@@ -202,7 +218,6 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) 
   meter_->EndPhase(Phase::kFlush);
   bool given_up = false;
   if (evaluate) {
-    progress.Clear();
     const absl::StatusOr<std::optional<EvaluationMetrics>> found = Evaluate();
     if (rescue_->needed()) {  // the step itself is whole, and has its row
       meter_->EndRow(row);
@@ -220,18 +235,14 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) 
   meter_->EndRow(row);
   meter_->EndStepOfTrace(row, step > first_step_ && !flush && row.commit_seconds == 0);
   RETURN_IF_ERROR(journal_->Step(row));
+  commits_->CountWait(row.commit_seconds);
   RETURN_IF_ERROR(commits_->AfterStep(stop));
   if (row.labels > 0) {
     summary_.Add(row);
     if (!result.first_loss) result.first_loss = row.loss;
     result.last_loss = row.loss;
   }
-  const Throughput speed = ThroughputOf(row, options_.data_size.unit);
-  progress.Update(
-      step, absl::StrFormat("%s%s  %.*f %s/s",
-                            row.labels > 0 ? absl::StrFormat("loss %.4f", row.loss) : "no labels",
-                            row.skipped ? " (skipped)" : "", speed.per_second < 10 ? 1 : 0,
-                            speed.per_second, speed.unit));
+  progress.Show(row);
   return stop;
 }
 
@@ -241,7 +252,9 @@ absl::StatusOr<bool> Trainer::StopsNow() {
   int64_t own = StopSignal::received();
   ASSIGN_OR_RETURN(const bool at_limit, writes_.IsAtLimit());
   if (own == 0 && at_limit) own = RankTotals::kAtLimit;
-  ASSIGN_OR_RETURN(const bool stop, totals_->AnyStops(own));
+  bool commit = commits_->IsDueByTime();
+  ASSIGN_OR_RETURN(const bool stop, totals_->AnyStops(own, &commit));
+  if (commit) commits_->MakeDue();
   if (stop) RETURN_IF_ERROR(AbandonEnqueued());
   return stop;
 }
@@ -283,8 +296,7 @@ void Trainer::Conclude(TrainResult& result) {
   result.median_seconds = summary_.median_seconds();
   result.predicted_at_observed_rates_seconds = summary_.PredictAgain(plan(), setup_->clock());
   journal_->SetPredictedAtObservedRates(result.predicted_at_observed_rates_seconds);
-  result.speed = summary_.Text(context_.model.parameter_count(), setup_->workers(),
-                               options_.drive_bytes_per_day, options_);
+  result.speed = summary_.Text(setup_->workers(), options_.drive_bytes_per_day, options_);
 }
 
 // "SIGTERM", or where it did not come here "SIGTERM to rank 1".
@@ -293,6 +305,15 @@ std::string Trainer::StopText() const {
   std::string text = reason.signal != 0 ? StopSignal::Name(reason.signal) : "--max-bytes-written";
   if (reason.rank != options_.rank) absl::StrAppend(&text, " to rank ", reason.rank);
   return text;
+}
+
+// How often the whole run takes each sample of its data; 0 where their number is not known.
+double Trainer::Epochs() const {
+  const int64_t samples = context_.compute->training_samples();
+  if (samples == 0) return 0;
+  const int64_t a_step = options_.micro_batch * options_.accumulate * options_.ranks;
+  return static_cast<double>(options_.steps) * static_cast<double>(a_step) /
+         static_cast<double>(samples);
 }
 
 bool Trainer::EvaluateAfter(int64_t step) const {
@@ -365,10 +386,11 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
     row.grad_norm = norm;
     scalars.skip = half && !total.finite;
     if (!total.finite && !half) {
-      return absl::OutOfRangeError(
-          absl::StrCat("step ", step, ": a gradient is not finite (the norm is ", norm, "); ",
-                       options_.dtype == DType::kFloat32 ? "" : "use --dtype fp32, or ",
-                       "lower --lr or raise --warmup; earlier commits are good"));
+      return absl::OutOfRangeError(absl::StrCat(
+          "step ", step, ": a gradient is not finite (the norm is ", norm, "); ",
+          options_.dtype == DType::kFloat32 ? "" : "use --dtype fp32, or ",
+          "lower --lr or raise --warmup; ",
+          commits_->last_step() > 0 ? "earlier commits are good" : "no commit was made before"));
     }
     scalars.gradient_scale = ClipCoefficient(options_.clip, norm) / loss_scale;
     row.skipped = scalars.skip;
@@ -379,6 +401,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
     RETURN_IF_ERROR(Annotate(loss_scaler_.Update(row.skipped), absl::StrCat("step ", step)));
   if (!row.skipped) ++state_.applied_steps;
   state_.step = step;
+  state_.samples = options_.SamplesBefore(step + 1);
   state_.buffers = compute.Buffers();  // the next step's forwards change them
   state_.loss_scale = loss_scaler_.state();
   return absl::OkStatus();
@@ -399,6 +422,7 @@ absl::Status Trainer::PassOver(StepMetrics& row) {
   row.skipped = true;
   RETURN_IF_ERROR(AbandonEnqueued());
   state_.step = row.step;
+  state_.samples = options_.SamplesBefore(row.step + 1);
   return setup_->memory()->Flush();
 }
 

@@ -44,6 +44,8 @@ absl::Status TrainerRescue::End(const absl::Status& refusal) {
                         ? ""
                         : absl::StrCat("; the last commit is that of step ", last_step),
                     ": go on from there with --resume");
+  } else if (!context_.options.no_commit) {
+    absl::StrAppend(&outcome, "; no commit was made, so --resume starts at step 1");
   }
   return absl::Status(refusal.code(), absl::StrCat(refusal.message(), "; ", outcome));
 }

@@ -26,8 +26,8 @@ absl::Status WriteAccount::Check(const SwapPlan& plan, const InPlaceUnits& in_pl
   const TrainOptions& options = context_.options;
   const std::optional<RunState>& committed = context_.storage->committed();
   plan_ = PlanWrites(plan, !committed, !options.no_commit, in_place);
-  plan_.commits_between =
-      options.commit_every > 0 && options.commit_every < options.steps && !options.no_commit;
+  const bool by_steps = options.commit_every > 0 && options.commit_every < options.steps;
+  plan_.commits_between = (by_steps || options.commit_seconds > 0) && !options.no_commit;
   // What only lacks its last evaluation takes no step.
   if (committed && committed->step >= options.steps) plan_.step_bytes = 0;
   plan_of_all_ = plan_;

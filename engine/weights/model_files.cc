@@ -153,6 +153,15 @@ absl::Status RemoveOthers(FileSystem& files, const std::set<std::string>& names,
 
 }  // namespace
 
+std::string BaseModelOfAdapter(const std::string& directory) {
+  const auto text =
+      FileSystem::Real().ReadSmallFile(absl::StrCat(directory, "/", kAdapterConfigName));
+  const json config = ParseShallowJson(text.ok() ? *text : "");
+  if (!config.is_object()) return "";
+  const json base = config.value("base_model_name_or_path", json());
+  return base.is_string() ? base.get<std::string>() : "";
+}
+
 std::string SourceDirectory(const std::string& output) { return output + "/source"; }
 
 absl::Status SaveModelFiles(const ModelFiles& model, const std::string& to, FileSystem& files) {

@@ -1,18 +1,23 @@
 #!/usr/bin/env python3
 """kill -9 at many moments, drawn from a seed: the resumed run ends with the bits of one
 never killed. Moments are times (most fall into steps and commits), and calls that change
-files (setting up, renames, the export, copies of commits)."""
+files (setting up, renames, the export, copies of commits). And so do runs of one rank and three that
+signals and kills end in turn."""
 
 import os
 import random
 import shutil
+import signal
+import subprocess
 import time
 import unittest
 
 import cli_testing
 from cli_testing import CliTest, read_rows, read_text, run, start
+from ranks_testing import end_all
 
 MOMENTS = int(os.environ.get("SPILLWAY_KILL_MOMENTS", "6"))
+ENDINGS = int(os.environ.get("SPILLWAY_ENDINGS", "4"))
 SEED = int(os.environ.get("SPILLWAY_KILL_SEED", "20240229"))
 # A library that kills the program at its Nth call that makes, renames, removes or syncs a
 # file (tests/preload/kill_at_call.cc). Sanitizers do not go with preloading.
@@ -147,6 +152,39 @@ class KillTest(CliTest):
         print(f"{len(moments)} of {in_all} calls: {stages}")
         for stage in ("initial state", "commits", "export"):
             self.assertIn(stage, stages)
+
+
+class EndingsTest(CliTest):
+    """Commits by time, as a default run has them but far more often, and every way to end a process."""
+    endings = 0  # of all cases
+
+    def test_drawn_endings(self):
+        drawn = random.Random(SEED + 2)
+        for ranks in (None, 3):
+            flags = self.flags(steps=60, micro_batch=1, ranks=ranks, commit_every="0.02s")
+            self.begin_afresh()
+            began = time.monotonic()
+            self.assert_run(run(*flags), 0)
+            span = time.monotonic() - began
+            expected, codes = self.outcome(), {}
+            while sum(codes.values()) < (ENDINGS + (ranks is None)) // 2:
+                self.begin_afresh()
+                for _ in range(drawn.choice((1, 2, 3))):
+                    number = drawn.choice((signal.SIGTERM, signal.SIGINT, signal.SIGUSR1,
+                                           signal.SIGHUP, signal.SIGKILL, signal.SIGKILL))
+                    process = self.start(flags + ["--resume"], stderr=subprocess.DEVNULL)
+                    time.sleep(drawn.uniform(0.2, 1) * span)
+                    code = end_all(self, process, number)
+                    # The signal's own where it came before the program handles any.
+                    self.assertIn(code, (0, 75, -number), number.name)
+                    if code == 0:
+                        break  # it was faster
+                    codes[code] = codes.get(code, 0) + 1
+                    EndingsTest.endings += 1
+                result = run(*flags, "--resume")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(self.outcome(), expected, f"{codes} so far, ranks {ranks}")
+            print(f"{ranks or 1} ranks, endings in a run of {span:.2f} s: {codes}")
 
 
 if __name__ == "__main__":

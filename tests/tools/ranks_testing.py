@@ -48,6 +48,15 @@ def variable_of(pid, name):
     return value and value.decode()
 
 
+def end_all(case, process, number):
+    """Sends the process a signal; its code, once it has ended and its ranks, if it started any."""
+    pids = children_of(process.pid)
+    process.send_signal(number)
+    code = process.wait(120)
+    case.wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), seconds=60)
+    return code
+
+
 class Job:
     """A run of several ranks under way, all of its stderr in a file."""
 

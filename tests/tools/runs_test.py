@@ -195,8 +195,53 @@ class RunsTest(CliTest):
         self.assertTrue(os.path.exists(self.path("swap/spillway-mine")))
         self.assert_run(self.train(output=self.path("good"), resume=True, steps=6), 0)
 
+    def test_the_state_of_finished_runs(self):
+        for ranks in (None, 2):
+            with self.subTest(ranks=ranks):
+                result = self.train(ranks=ranks, overwrite=True)
+                self.assert_run(result, 0, f"stays in {self.swap} for --resume; free it: spillway "
+                                f"clean --output {self.output} --remove")
+                self.assertEqual(len(self.swap_directories()), ranks or 1)
+                before = self.inspect()
+                # Only where that is asked for, and nothing is lost by it.
+                for one in self.clean("--remove")["runs"]:
+                    self.assertEqual((one["state"], one["finished"], one["removed"]),
+                                     ("resumable", True, False))
+                self.assert_run(run("clean", "--swap", self.swap), 0, "which has finished",
+                                "--finished --remove frees it")
+                model, aside = self.path("out/model"), self.path("aside")
+                os.rename(model, aside)
+                self.assert_run(run("clean", "--swap", self.swap, "--finished", "--remove"), 0,
+                                "neither model/ nor adapter/", "spillway export --from")
+                self.assert_run(run("clean", "--output", self.output, "--remove"), 2,
+                                "neither model/ nor adapter/", "--force")
+                os.rename(aside, model)
+                self.assert_run(run("clean", "--output", self.output), 0, "--remove frees it")
+                self.assertEqual(self.inspect(), before)
+
+                words = (["--output", self.output] if ranks is None
+                         else ["--swap", self.swap, "--finished"])
+                self.assert_run(run("clean", *words, "--remove"), 0, "removed", "freed")
+                self.assertEqual(self.swap_directories(), [])
+                found = self.inspect()
+                self.assertEqual((found["kind"], found["step"], found["identity"]),
+                                 ("freed", 4, before["identity"]))
+                self.assert_run(run("inspect", self.output), 0, "Finished at step 4",
+                                "its state was freed")
+                self.assert_run(run("report", self.output), 0)
+                self.assert_run(run("export", "--from", self.output, "--to", self.path("to")), 2,
+                                "its state was freed")
+                self.assert_run(self.train(ranks=ranks, resume=True), 0, "finished at step 4",
+                                "nothing left to do")
+                self.assert_run(self.train(ranks=ranks, resume=True, steps=6), 2,
+                                "cannot go on to step 6", "--overwrite")
+                self.assert_run(self.train(ranks=ranks), 2, "its state was freed", "--overwrite")
+                self.assertTrue(os.path.exists(os.path.join(model, "config.json")))
+                self.assertEqual(len(self.rows()), 4)
+
     def test_clean_refuses_nonsense(self):
-        self.assert_run(run("clean"), 2, "--swap")
+        self.assert_run(run("clean"), 2, "--swap", "--output")
+        self.assert_run(run("clean", "--output", self.path("none"), "--remove"), 2, "none")
         self.assert_run(run("clean", "--swap", self.path("none")), 2, self.path("none"))
         self.assert_run(run("clean", "--swap", self.swap, "--removed"), 2, "--remove")
 

@@ -2,6 +2,7 @@
 """Signals and resuming: stopping commits, and the same command with --resume ends alike."""
 
 import os
+import pty
 import shutil
 import signal
 import time
@@ -9,6 +10,7 @@ from subprocess import DEVNULL
 
 import cli_testing
 from cli_testing import CliTest, read_text, run
+from ranks_testing import end_all
 
 
 def send_before(number):
@@ -48,7 +50,7 @@ class SignalsTest(CliTest):
     def test_each_signal(self):
         # The steps of a schedule-free run may grow, so the stopped run is a very long one.
         for number, changes in ((signal.SIGTERM, {}), (signal.SIGINT, {"clip": 0}),
-                                (signal.SIGUSR1, {})):
+                                (signal.SIGUSR1, {}), (signal.SIGHUP, {})):
             self.begin_afresh()
             with self.subTest(number.name, **changes):
                 process = self.start(self.command(steps=1000000, **changes))
@@ -101,6 +103,137 @@ class SignalsTest(CliTest):
         self.assertEqual(process.returncode, 75, text)
         self.assertIn("stopped by SIGUSR1 before a step was taken", text)
         self.assert_nothing_left()
+
+    def test_each_signal_to_three_ranks(self):
+        """One after the other, to the process that started them; the run goes on each time."""
+        flags = {"ranks": 3, "micro_batch": 1}
+        step = 0
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
+            with self.subTest(number.name):
+                self.assertEqual(self.stop(number, after_rows=step + 2, steps=1000000,
+                                           resume=step > 0, **flags), 75)
+                self.assertIn(number.name, read_text(self.output, "run.json"))
+                self.assertGreaterEqual(self.inspect()["step"], step + 2)
+                step = self.inspect()["step"]
+        self.steps = step + 3
+        self.assert_run(run(*self.command(resume=True, **flags)), 0, f"after step {step}")
+        resumed = self.outcome()
+        self.begin_afresh()
+        self.assertEqual(resumed, self.uninterrupted(**flags))
+
+    def test_a_terminal_that_is_closed(self):
+        """What it says goes nowhere then, and SIGHUP comes: to one rank, or to the process that started
+        three."""
+        for ranks in (None, 3):
+            with self.subTest(ranks=ranks):
+                self.begin_afresh()
+                pid, terminal = pty.fork()
+                if pid == 0:
+                    words = [cli_testing.program(), *map(str, self.command(steps=1000000, ranks=ranks))]
+                    os.execve(words[0], words, cli_testing.environment())
+                os.set_blocking(terminal, False)
+
+                def has_rows(terminal=terminal):
+                    try:
+                        os.read(terminal, 1 << 16)  # unread, it would hold up the run
+                    except BlockingIOError:
+                        pass
+                    return len(self.rows()) >= 3
+                self.wait_for(has_rows)
+                os.close(terminal)
+                ended = []
+                self.wait_for(lambda: ended.append(os.waitpid(pid, os.WNOHANG)) or ended[-1][0],
+                              seconds=120)
+                self.assertEqual(os.waitstatus_to_exitcode(ended[-1][1]), 75)
+                self.assertGreaterEqual(self.inspect()["step"], 3)
+                self.assertIn("SIGHUP", read_text(self.output, "run.json"))
+
+    def test_nohup(self):
+        for ranks in (None, 3):
+            with self.subTest(ranks=ranks):
+                self.begin_afresh()
+                process = self.start(self.command(steps=1000000, ranks=ranks), stderr=DEVNULL,
+                                     preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+                self.wait_for_rows(process, 2)
+                process.send_signal(signal.SIGHUP)
+                self.wait_for_rows(process, len(self.rows()) + 3)
+                process.send_signal(signal.SIGTERM)
+                self.assertEqual(process.wait(60), 75)
+
+    def test_commits_by_time(self):
+        """kill -9 takes what came after the last one, and no more; `auto` has none so soon."""
+        manifest = os.path.join(self.output, "manifest-rank0")
+        process = self.start(self.command(steps=1000000), stderr=DEVNULL)
+        self.wait_for_rows(process, 20)
+        self.assertFalse(os.path.exists(manifest))
+        process.kill()
+        process.wait()
+        settings = cli_testing.read_json(self.output, "config.resolved.json")
+        self.assertEqual(settings["commit-every"], {"value": "auto", "source": "default"})
+        self.assert_run(run("inspect", self.output), 2, "has made no commit", "starts at step 1")
+        for ranks in (None, 3):
+            with self.subTest(ranks=ranks):
+                self.begin_afresh()
+                flags = {"ranks": ranks, "commit_every": "0.01s"}
+                process = self.start(self.command(steps=1000000, **flags))
+                self.wait_for(lambda: os.path.exists(manifest), process)
+                first = self.inspect_while_it_runs()
+                self.wait_for(lambda: self.inspect_while_it_runs() > first, process)
+                end_all(self, process, signal.SIGKILL)
+                _, said = process.communicate(timeout=60)
+                self.assertIn("\n  commits    about every 0.01 s, and at the end\n", said)
+                step = self.inspect()["step"]
+                self.steps = step + 5
+                self.assert_run(run(*self.command(resume=True, **flags)), 0, f"after step {step}")
+                resumed = self.outcome()
+                self.begin_afresh()
+                self.assertEqual(resumed, self.uninterrupted(ranks=ranks))
+
+    def inspect_while_it_runs(self):
+        """The step of the last commit; -1 where the run has replaced it meanwhile."""
+        result = run("inspect", self.output, "--json")
+        return cli_testing.json.loads(result.stdout)["step"] if result.returncode == 0 else -1
+
+    def test_allowed_changes(self):
+        self.assert_run(run(*self.command(steps=4)), 0)
+        lr = {"lr": "1e-4", "steps": 6, "resume": True}
+        self.assert_run(run(*self.command(**lr)), 2, "lr was 5e-05 and is now 1e-04",
+                        "--allow-change lr to go on with the new ones from step 5 on")
+        self.assert_run(run(*self.command(**lr, seed=7, allow_change="lr")), 2, "seed was 42")
+        result = run(*self.command(**lr, allow_change="lr,clip"))
+        self.assert_run(result, 0, "from step 5 on this is not the run that was asked for first",
+                        "lr 1e-04 instead of 5e-05")
+        self.assertNotIn("clip", result.stderr)
+        self.assertEqual([row["lr"] for row in self.rows()], [5e-5] * 4 + [1e-4] * 2)
+        # The new value is the run's by now, and what it was is not forgotten.
+        lr["steps"] = 8
+        self.assert_run(run(*self.command(**lr)), 0, "resuming after step 6")
+        self.assert_run(run(*self.command(resume=True, steps=8)), 2, "lr was 1e-04")
+        changes = [{"step": 5, "name": "lr", "from": "5e-05", "to": "1e-04"}]
+        self.assertEqual(self.inspect()["changes"], changes)
+        self.assertEqual(cli_testing.read_json(self.output, "run.json")["changes"], changes)
+        self.assertIn("From step 5 on: lr 1e-04 instead of 5e-05",
+                      read_text(self.output, "report.html"))
+
+    def test_another_batch_goes_on_with_the_next_samples(self):
+        """With weights that stay, a step's loss is that of its samples."""
+        still = {"lr": "1e-30", "weight_decay": 0}
+        self.assert_run(run(*self.command(steps=5, micro_batch=4, **still)), 0)
+        whole = [row["loss"] for row in self.rows()]
+        self.begin_afresh()
+        self.assert_run(run(*self.command(steps=4, micro_batch=2, **still)), 0)
+        change = dict(still, resume=True, allow_change="micro-batch")
+        self.assert_run(run(*self.command(steps=5, micro_batch=4, **change)), 0,
+                        "micro-batch 4 instead of 2")
+        # Four steps of two samples, and one of four; then two of two.
+        self.assertEqual(self.rows()[4]["loss"], whole[2])
+        self.assert_run(run(*self.command(steps=7, micro_batch=1, accumulate=2, **change)), 0)
+        halves = [row["loss"] for row in self.rows()[5:]]
+        self.assertAlmostEqual(sum(halves) / 2, whole[3], places=3)
+        # Of an epoch those steps are left that its other samples make.
+        windows = (2000 - 1) // 16
+        self.assert_run(run(*self.command(steps=None, epochs=1, micro_batch=4, **change)), 0)
+        self.assertEqual(self.rows()[-1]["step"], 7 + (windows - 16) // 4)
 
     def test_nobody_reads_the_log(self):
         process = self.start(self.command(steps=1000000))

@@ -304,7 +304,7 @@ TEST(ModelCompute, WhatAStepReadsFirstAreTheTilesOfItsTokens) {
   ASSERT_TRUE(compute.BeginTrain(3, 1.0).ok());
   for (const int64_t step : {3, 4}) {  // as it was loaded, and the one behind it
     const std::vector<int64_t> samples =
-        StepSamples(options.order, options.seed, data.size(), 4, step - 1);
+        SamplesFrom(options.order, options.seed, data.size(), 4 * (step - 1), 4);
     const Tensor ids = data.Get(samples)->inputs;
     std::set<int> expected;
     for (int64_t i = 0; i < ids.numel(); ++i) {

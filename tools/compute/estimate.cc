@@ -422,6 +422,8 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& given) {
   if (!tokenizer.ok()) LogWarning(absl::StrCat("of data that is text: ", tokenizer.message()));
   at::set_num_threads(input.options.threads);
   ASSIGN_OR_RETURN(const std::unique_ptr<OpenedPlace> opened, OpenCompute(task.device));
+  RETURN_IF_ERROR(CheckGivenBudgets(task.device, input.options.device_memory_bytes,
+                                    input.options.host_memory_bytes, input.options.ranks_here));
   ChooseBudgets(task.device, &input.options.device_memory_bytes, &input.options.host_memory_bytes,
                 input.options.ranks_here);
   DryRun times;

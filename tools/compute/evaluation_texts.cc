@@ -71,7 +71,7 @@ absl::Status EvaluationTexts::MakeSome(int64_t begin, int64_t end, NextTokens& n
     counts[before + prompt] = CompareTexts(made.text, targets[prompt]);
     ++made_texts;
     if (!progress && MonotonicSeconds() - began > kSilentMakingSeconds) {
-      progress.emplace("making texts", end - begin, made_texts);
+      progress.emplace("making texts", end - begin, began);
     }
     if (progress) progress->Update(made_texts);
     return absl::OkStatus();

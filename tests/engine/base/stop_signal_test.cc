@@ -46,6 +46,38 @@ TEST(StopSignal, OneInsideAnotherChangesNothing) {
             "SIGINT");
 }
 
+TEST(StopSignal, ATerminalMayHangUpMoreThanOnce) {
+  EXPECT_EQ(InChild([]() -> std::string {
+              signal(SIGHUP, SIG_DFL);
+              {
+                const StopSignal signals;
+                raise(SIGHUP);
+                raise(SIGHUP);
+                if (StopSignal::received() != SIGHUP) return "not received";
+                if (StopSignal::Handled().back() != SIGHUP) return "not handled";
+              }
+              struct sigaction after = {};
+              sigaction(SIGHUP, nullptr, &after);
+              return after.sa_handler == SIG_DFL ? "as before" : "not given back";
+            }),
+            "as before");
+}
+
+TEST(StopSignal, UnderNohupAHangUpStaysIgnored) {
+  EXPECT_EQ(InChild([]() -> std::string {
+              signal(SIGHUP, SIG_IGN);
+              const StopSignal signals;
+              raise(SIGHUP);
+              if (StopSignal::received() != 0) return "received";
+              for (const int signal : StopSignal::Handled()) {
+                if (signal == SIGHUP) return "handled";
+              }
+              raise(SIGTERM);
+              return StopSignal::Name(StopSignal::received());
+            }),
+            "SIGTERM");
+}
+
 TEST(StopSignal, OfAnotherRankItIsAsIfItHadComeHere) {
   EXPECT_EQ(InChild([]() -> std::string {
               const StopSignal signals;

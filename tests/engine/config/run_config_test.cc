@@ -552,5 +552,52 @@ TEST_F(RunConfigTest, CommitFlagsThatContradictEachOther) {
   ExpectInvalid({"--no-commit", "--commit-every"});
 }
 
+TEST_F(RunConfigTest, CommitsAreByTimeByStepsOrNone) {
+  const auto resolved = [&](const char* text) {
+    flags_.commit_every = text;
+    return Resolve();
+  };
+  RunConfig config = Resolve();
+  EXPECT_EQ(config.train.commit_seconds, 900);
+  EXPECT_EQ(config.train.commit_cost_part, 0.01);
+  EXPECT_EQ(config.train.commit_every, 0);
+  EXPECT_EQ(ResolvedConfigJson(config)["commit-every"],
+            (nlohmann::json{{"value", "auto"}, {"source", "default"}}));
+  EXPECT_EQ(resolved("auto").train.commit_seconds, 900);
+  config = resolved("5m");
+  EXPECT_EQ(config.train.commit_seconds, 300);
+  EXPECT_EQ(config.train.commit_cost_part, 0);
+  config = resolved("500");
+  EXPECT_EQ(config.train.commit_every, 500);
+  EXPECT_EQ(config.train.commit_seconds, 0);
+  EXPECT_EQ(ResolvedConfigJson(config)["commit-every"]["value"], 500);
+  config = resolved("0");
+  EXPECT_EQ(config.train.commit_every, 0);
+  EXPECT_EQ(config.train.commit_seconds, 0);
+  for (const char* text : {"-1", "often", "s", "", "0s", "1.5"}) {
+    flags_.commit_every = text;
+    ExpectInvalid({"--commit-every", text, "auto (by time)", "15m"});
+  }
+  flags_.commit_every.reset();
+  flags_.no_commit = true;
+  config = Resolve();
+  EXPECT_EQ(config.train.commit_seconds, 0);
+  EXPECT_EQ(ResolvedConfigJson(config)["commit-every"],
+            (nlohmann::json{{"value", 0}, {"source", "--no-commit"}}));
+}
+
+TEST_F(RunConfigTest, WhatMayChangeIsNamed) {
+  flags_.resume = true;
+  flags_.allow_change = "lr,micro-batch";
+  EXPECT_EQ(Resolve().train.allow_change, (std::vector<std::string>{"lr", "micro-batch"}));
+  flags_.allow_change = "lr,dtype";
+  ExpectInvalid({"--allow-change dtype", "spillway export"});
+  flags_.allow_change = "seed";
+  ExpectInvalid({"--allow-change", "seed", "lr, schedule, clip, micro-batch, threads, data"});
+  flags_.allow_change = "lr";
+  flags_.resume = false;
+  ExpectInvalid({"--allow-change", "--resume"});
+}
+
 }  // namespace
 }  // namespace spillway

@@ -17,8 +17,8 @@ TEST(WindowSampler, CountsWholeWindowsWithTheirLabel) {
 }
 
 TEST(WindowSampler, SequentialGoesRoundAndRound) {
-  EXPECT_EQ(StepSamples(SampleOrder::kSequential, 1, 5, 3, 0), (std::vector<int64_t>{0, 1, 2}));
-  EXPECT_EQ(StepSamples(SampleOrder::kSequential, 1, 5, 3, 1), (std::vector<int64_t>{3, 4, 0}));
+  EXPECT_EQ(SamplesFrom(SampleOrder::kSequential, 1, 5, 0, 3), (std::vector<int64_t>{0, 1, 2}));
+  EXPECT_EQ(SamplesFrom(SampleOrder::kSequential, 1, 5, 3, 3), (std::vector<int64_t>{3, 4, 0}));
 }
 
 TEST(WindowSampler, ShuffledEpochsArePermutationsThatDiffer) {
@@ -47,6 +47,10 @@ TEST(WindowSampler, StepsCoverTheEpochs) {
   EXPECT_EQ(StepsForEpochs(2.5, 10, 5), 5);
   EXPECT_EQ(StepsForEpochs(0.001, 10, 5), 1);
   EXPECT_EQ(StepsForEpochs(1e300, 10, 5), int64_t{1} << 62);
+  // Ten samples are left of forty, after three steps of ten.
+  EXPECT_EQ(StepsForEpochs(1, 40, 10, {3, 30}), 4);
+  EXPECT_EQ(StepsForEpochs(1, 40, 4, {3, 30}), 6);
+  EXPECT_EQ(StepsForEpochs(1, 40, 10, {3, 45}), 3);
 }
 
 }  // namespace

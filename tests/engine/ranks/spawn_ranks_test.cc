@@ -75,14 +75,17 @@ class SpawnRanksTest : public testing::Test {
     return options;
   }
 
-  // Starts the parent of the ranks; its stdout and stderr are files.
-  void Start(const SpawnOptions& options) {
+  // Starts the parent of the ranks, which first does what `first` says; its stdout and stderr are
+  // files.
+  void Start(
+      const SpawnOptions& options, const std::function<void()>& first = [] {}) {
     parent_ = fork();
     ASSERT_GE(parent_, 0);
     if (parent_ > 0) return;
     // A shell that started the tests in the background has it ignored, and no script of the ranks
     // could trap it.
-    for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGTSTP}) signal(number, SIG_DFL);
+    for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGTSTP}) signal(number, SIG_DFL);
+    first();
     dup2(open((scratch_ / "out").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), STDOUT_FILENO);
     dup2(open((scratch_ / "err").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);
     const auto code = SpawnRanks(options);
@@ -234,13 +237,13 @@ TEST_F(SpawnRanksTest, WhatARankSaysLastIsNotLost) {
 }
 
 TEST_F(SpawnRanksTest, RanksStartWithTheSignalsHeldBackThatTheyWillHandle) {
-  // SIGINT, SIGUSR1 and SIGTERM. Not a shell, which unblocks them itself.
+  // SIGHUP, SIGINT, SIGUSR1 and SIGTERM. Not a shell, which unblocks them itself.
   SpawnOptions options = Options(1, "");
   options.program = "/bin/cat";
   options.arguments = {"cat", "/proc/self/status"};
   Start(options);
   EXPECT_EQ(Wait(), 0);
-  EXPECT_THAT(out_, HasSubstr("SigBlk:\t0000000000004202\n"));
+  EXPECT_THAT(out_, HasSubstr("SigBlk:\t0000000000004203\n"));
 }
 
 TEST_F(SpawnRanksTest, TheFirstFailureIsTheCode) {
@@ -295,8 +298,8 @@ TEST_F(SpawnRanksTest, ASignalThatEndsARankIsNamed) {
 }
 
 TEST_F(SpawnRanksTest, SignalsArePassedOnOnce) {
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) {
-    const std::string name = signal == SIGTERM ? "TERM" : signal == SIGINT ? "INT" : "USR1";
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) {
+    const std::string name = sigabbrev_np(signal);
     SCOPED_TRACE(name);
     SpawnOptions options = Options(
         3, absl::StrCat("trap 'echo x >> $DIR/", name, "$RANK' ", name, "; ", kSayPid,
@@ -316,6 +319,17 @@ TEST_F(SpawnRanksTest, SignalsArePassedOnOnce) {
       std::filesystem::remove(scratch_ / absl::StrCat("pid", rank));
     }
   }
+}
+
+TEST_F(SpawnRanksTest, WhatIsIgnoredIsNotPassedOn) {
+  // As nohup starts it; the ranks ignore it as well.
+  Start(Options(2, absl::StrCat(kSayPid, "until [ -e $DIR/go ]; do sleep 0.05; done")),
+        [] { signal(SIGHUP, SIG_IGN); });
+  ASSERT_TRUE(WaitFor([&] { return HaveAll("pid", 2); }));
+  Signal(SIGHUP);
+  for (int rank = 0; rank < 2; ++rank) kill(PidOf(rank), SIGHUP);
+  WriteFile(scratch_ / "go", "");
+  EXPECT_EQ(Wait(), 0);
 }
 
 TEST_F(SpawnRanksTest, WhoInsistsIsHeard) {

@@ -308,6 +308,28 @@ TEST_F(ReportTest, TheHeaderSaysHowItEnded) {
   EXPECT_TRUE(Has(header("killed", ""), "ended unexpectedly"));
 }
 
+TEST_F(ReportTest, TheHeaderSpeaksOfNoCommitThatIsNotThere) {
+  const auto header = [&](const char* state, bool has_commit) {
+    input_.run.parts.back().state = state;
+    input_.has_commit = has_commit;
+    return HeaderSection(input_);
+  };
+  constexpr char kNone[] = "No commit was made; --resume starts at step 1.";
+  for (const char* state : {"killed", "failed", "stopped"}) {
+    EXPECT_TRUE(Has(header(state, false), kNone)) << state;
+    EXPECT_FALSE(Has(header(state, true), kNone)) << state;
+  }
+  EXPECT_TRUE(Has(header("killed", true), "--resume continues from the last commit"));
+  EXPECT_FALSE(Has(header("finished", false), "--resume"));
+}
+
+TEST_F(ReportTest, TheHeaderSaysFromWhereOnTheRunIsAnother) {
+  EXPECT_FALSE(Has(HeaderSection(input_), "--allow-change"));
+  input_.run.changes = {{1200, "lr", "5e-05", "<0.0001>"}};
+  EXPECT_TRUE(Has(HeaderSection(input_),
+                  "From step 1,200 on: lr &lt;0.0001&gt; instead of 5e-05 (--allow-change)"));
+}
+
 TEST_F(ReportTest, NothingThatComesFromOutsideIsMarkup) {
   const std::string hostile = "</script><script>alert(1)</script>\"'&<b>";
   RunDescription& run = input_.run;

@@ -76,6 +76,26 @@ TEST(RunState, WhatIsNoUtf8IsNamedAndNotEncoded) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("freeze h.0|\xFF is no UTF-8"));
 }
 
+TEST(RunState, SettingsThatWereChangedAndSamplesThatWereTakenComeBack) {
+  RunState state = State();
+  state.samples = 17;
+  state.changes = {{2, "lr", "5e-05", "0.0001"}};
+  auto again = DecodeRunState(EncodeRunState(state));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->samples, 17);
+  EXPECT_EQ(again->changes, state.changes);
+  EXPECT_EQ(DecodeWith("/changes", {{{"step", -1}}}).code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(DecodeWith("/changes", "x").code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(DecodeWith("/samples", -1).code(), absl::StatusCode::kDataLoss);
+  // A commit of an earlier version: three steps of two micro-batches of four.
+  state.identity = {{"micro-batch", "4"}, {"accumulate", "2"}};
+  nlohmann::json json = nlohmann::json::parse(EncodeRunState(state));
+  json.erase("samples");
+  again = DecodeRunState(json.dump());
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->samples, 24);
+}
+
 TEST(RunState, NumbersThatAreNoCountsAreWrongBytes) {
   for (const char* member : {"/step", "/applied_steps", "/threads", "/store_number",
                              "/loss_scale/iteration", "/loss_scale/hysteresis_left"}) {
@@ -141,7 +161,8 @@ TrainOptions Sharded(int ranks) {
 
 TEST(RunIdentity, WhatDecidesTheNumbersOfRanksAndSchedulesIsCompared) {
   const auto compare = [](const TrainOptions& then, const TrainOptions& now) {
-    return std::string(CompareIdentity(Committed(RunIdentity(then)), RunIdentity(now)).message());
+    return std::string(
+        CompareIdentity(Committed(RunIdentity(then)), RunIdentity(now)).status().message());
   };
   const TrainOptions two = Sharded(2);
   TrainOptions now = two;
@@ -186,21 +207,57 @@ TEST(RunIdentity, OtherRanksThatMakeAnotherBatchAreNamedAsWhatTheyAre) {
   then.accumulate = 4;
   TrainOptions now = Sharded(4);
   now.accumulate = 4;
-  const absl::Status status = CompareIdentity(Committed(RunIdentity(then)), RunIdentity(now));
+  const absl::Status status =
+      CompareIdentity(Committed(RunIdentity(then)), RunIdentity(now)).status();
   EXPECT_THAT(
       std::string(status.message()),
       HasSubstr("micro-batches a step (--accumulate x ranks) were 8 and are now 16 (to keep "
                 "them, --accumulate is 8 over the number of ranks)"));
   now.accumulate = 2;
-  EXPECT_EQ(CompareIdentity(Committed(RunIdentity(then)), RunIdentity(now)), absl::OkStatus());
+  EXPECT_EQ(CompareIdentity(Committed(RunIdentity(then)), RunIdentity(now)).status(),
+            absl::OkStatus());
+}
+
+TEST(RunIdentity, WhatIsAllowedToChangeIsNoted) {
+  const TrainOptions then = Sharded(1);
+  TrainOptions now = then;
+  now.optimizer.learning_rate = 1e-4;
+  now.clip = 0.5;
+  now.accumulate = 2;
+  RunState committed = Committed(RunIdentity(then));
+  committed.step = 7;
+  const auto compare = [&](const std::vector<std::string>& allowed) {
+    return CompareIdentity(committed, RunIdentity(now), allowed);
+  };
+  // What would allow it is said, where that is all that it takes.
+  EXPECT_THAT(std::string(compare({"lr"}).status().message()),
+              HasSubstr("clip was 1 and is now 0.5; give the old values, --allow-change "
+                        "micro-batch,clip to go on with the new ones from step 8 on, or another "
+                        "--output"));
+  const auto changes = compare({"lr", "clip", "micro-batch", "threads"});
+  ASSERT_TRUE(changes.ok()) << changes.status();
+  EXPECT_THAT(*changes, testing::UnorderedElementsAre(
+                            RunChange{8, "lr", "5e-05", "1e-04"}, RunChange{8, "clip", "1", "0.5"},
+                            RunChange{8, "micro-batches a step", "1", "2"}));
+  now.seed = 43;
+  const std::string fixed(compare({"clip", "micro-batch"}).status().message());
+  EXPECT_THAT(fixed, HasSubstr("seed was 42 and is now 43"));
+  EXPECT_THAT(fixed, HasSubstr("(--allow-change can only change lr)"));
+  now = then;
+  now.schedule.kind = ScheduleSpec::Kind::kOneCycle;
+  const auto schedule = compare({"schedule"});
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  EXPECT_EQ(schedule->size(), 2u);  // and what it consists of
 }
 
 // A run of two ranks may go on with one, which exchanges nothing.
 TEST(RunIdentity, OneRankHasNoExchangesToCompare) {
   TrainOptions one = Sharded(1), two = Sharded(2);
   one.accumulate = 2;
-  EXPECT_EQ(CompareIdentity(Committed(RunIdentity(two)), RunIdentity(one)), absl::OkStatus());
-  EXPECT_EQ(CompareIdentity(Committed(RunIdentity(one)), RunIdentity(two)), absl::OkStatus());
+  EXPECT_EQ(CompareIdentity(Committed(RunIdentity(two)), RunIdentity(one)).status(),
+            absl::OkStatus());
+  EXPECT_EQ(CompareIdentity(Committed(RunIdentity(one)), RunIdentity(two)).status(),
+            absl::OkStatus());
 }
 
 TEST(RunIdentity, AnotherMachineIsNamedAndAnEarlierVersionTakenAsItIs) {
@@ -209,12 +266,12 @@ TEST(RunIdentity, AnotherMachineIsNamedAndAnEarlierVersionTakenAsItIs) {
       {"data", "d"}, {"device", "cpu"}, {"LibTorch", "2.11.0"}, {"tokenizer", "new words"}};
   const Identity now = RunIdentity(options);
   testing::internal::CaptureStderr();
-  EXPECT_EQ(CompareIdentity(Committed(now), now), absl::OkStatus());
+  EXPECT_EQ(CompareIdentity(Committed(now), now).status(), absl::OkStatus());
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   options.identity = {
       {"data", "d"}, {"device", "cuda"}, {"LibTorch", "2.10.0"}, {"tokenizer", "new words"}};
   testing::internal::CaptureStderr();
-  EXPECT_EQ(CompareIdentity(Committed(RunIdentity(options)), now), absl::OkStatus());
+  EXPECT_EQ(CompareIdentity(Committed(RunIdentity(options)), now).status(), absl::OkStatus());
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_THAT(said, HasSubstr("LibTorch was 2.10.0 and is now 2.11.0; device was cuda"));
 
@@ -225,17 +282,17 @@ TEST(RunIdentity, AnotherMachineIsNamedAndAnEarlierVersionTakenAsItIs) {
     old.emplace_back(name, name == "tokenizer" ? "old words" : value);
   }
   testing::internal::CaptureStderr();
-  EXPECT_EQ(CompareIdentity(Committed(old), now), absl::OkStatus());
+  EXPECT_EQ(CompareIdentity(Committed(old), now).status(), absl::OkStatus());
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("its LibTorch; compute; device; tokenizer"));
   // As version 2 was.
   old.emplace_back("identity version", "2");
   testing::internal::CaptureStderr();
-  EXPECT_EQ(CompareIdentity(Committed(old), now), absl::OkStatus());
+  EXPECT_EQ(CompareIdentity(Committed(old), now).status(), absl::OkStatus());
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("its LibTorch; compute; device"));
   // A commit of this version says all that it has.
   old.back().second = "3";
-  EXPECT_THAT(std::string(CompareIdentity(Committed(old), now).message()),
+  EXPECT_THAT(std::string(CompareIdentity(Committed(old), now).status().message()),
               HasSubstr("device was not given and is now cpu"));
 }
 

@@ -9,6 +9,7 @@
 #include "engine/estimate/run_plan.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/ranks/collective_traffic.h"
+#include "engine/report/run_description.h"
 #include "engine/run/metrics_log.h"
 #include "engine/run/written_bytes.h"
 #include "gmock/gmock.h"
@@ -100,6 +101,7 @@ class TrainerRanks : public TrainerTest {
   bool on_devices_ = false;  // a separate one for each rank
   int64_t empty_step_ = 0;
   int64_t stop_after_ = 0;
+  std::optional<double> commit_seconds_of_others_;    // but the first rank's
   TrainResult result_;                                // the first rank's
   std::vector<std::vector<float>> buffers_of_ranks_;  // at the end, where there are buffers_
 
@@ -108,6 +110,7 @@ class TrainerRanks : public TrainerTest {
                        std::string* speed) {
     options.rank = rank;
     if (rank > 0) options.trace.path.clear();
+    if (rank > 0 && commit_seconds_of_others_) options.commit_seconds = *commit_seconds_of_others_;
     const auto storage = RunStorage::OpenTogether(options, groups.world);
     if (!storage.ok()) return storage.status();
     options.output = RankOutput(options.output, rank);
@@ -469,6 +472,22 @@ TEST_F(TrainerRanks, OneRankSendsNothing) {
                 EXPECT_EQ(row["busy_seconds"]["collective"], 0.0);
               }).ok());
   EXPECT_THAT(result.speed, testing::Not(testing::HasSubstr("ranks")));
+}
+
+TEST_F(TrainerRanks, ByTheFirstRanksClockAllCommit) {
+  TrainOptions options = Sharded(3, 1.0);
+  options.no_commit = false;
+  for (const bool due : {true, false}) {
+    options.output = absl::StrCat(folder_, "/clock", due);
+    options.commit_seconds = due ? 1e-9 : 1e9;
+    commit_seconds_of_others_ = due ? 1e9 : 1e-9;
+    RunAll(options, std::chrono::microseconds(0));
+    for (int rank = 0; rank < options.ranks; ++rank) {
+      const auto run = ReadRunDescription(RankOutput(options.output, rank));
+      ASSERT_TRUE(run.ok()) << run.status();
+      EXPECT_EQ(run->commit_count, due ? options.steps : 1) << rank;
+    }
+  }
 }
 
 }  // namespace

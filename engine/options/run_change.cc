@@ -1,0 +1,59 @@
+#include "engine/options/run_change.h"
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+
+namespace spillway {
+namespace {
+
+struct Changeable {
+  std::string name;
+  std::vector<std::string> values;  // of the identity
+};
+
+const std::vector<Changeable>& AllChangeable() {
+  static const std::vector<Changeable>& all = *new std::vector<Changeable>{
+      {"lr", {"lr"}},
+      {"schedule", {"schedule", "warmup", "schedule details", "range test", "cycle"}},
+      {"clip", {"clip"}},
+      {"micro-batch", {"micro-batch", "accumulate"}},
+      {"threads", {"threads"}},
+      {"data", {"data"}},
+  };
+  return all;
+}
+
+}  // namespace
+
+std::string Describe(const RunChange& change) {
+  return absl::StrCat(change.name, " ", change.to, " instead of ", change.from);
+}
+
+nlohmann::json ToJson(const std::vector<RunChange>& changes) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const RunChange& change : changes) {
+    json.push_back(
+        {{"step", change.step}, {"name", change.name}, {"from", change.from}, {"to", change.to}});
+  }
+  return json;
+}
+
+const std::vector<std::string>& ChangeableNames() {
+  static const std::vector<std::string>& names = *[] {
+    auto* const names = new std::vector<std::string>;
+    for (const Changeable& one : AllChangeable()) names->push_back(one.name);
+    return names;
+  }();
+  return names;
+}
+
+absl::string_view ChangeableBy(absl::string_view name) {
+  for (const Changeable& one : AllChangeable()) {
+    for (const std::string& value : one.values) {
+      if (value == name) return one.name;
+    }
+  }
+  return "";
+}
+
+}  // namespace spillway
