@@ -261,7 +261,7 @@ class RunsTest(CliTest):
             for folder, folders, names in os.walk(output):
                 for name in folders + names:
                     path = os.path.join(folder, name)
-                    is_swap = "/spillway-" in path
+                    is_swap = os.path.relpath(path, output).startswith("spillway-")
                     seen.add("tiles" if is_swap else name)
                     usual = 0o777 if os.path.isdir(path) else 0o666
                     allowed = 0o700 if is_swap or name in private else usual & ~umask
