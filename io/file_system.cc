@@ -73,10 +73,8 @@ class RealFileSystem final : public FileSystem {
   absl::StatusOr<std::unique_ptr<NewFile>> Create(absl::string_view path,
                                                   FileAccess access) override {
     std::string name(path);
-    UniqueFd fd(RetryOnSignal([&] {
-      return ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                    FileMode(access));
-    }));
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    UniqueFd fd(RetryOnSignal([&] { return ::open(name.c_str(), flags, FileMode(access)); }));
     if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("create ", name));
     return std::make_unique<RealNewFile>(std::move(fd), std::move(name));
   }

@@ -153,11 +153,10 @@ int CreateSharedDirectories(absl::string_view path);
 // that leads nowhere): it is not replaced by one.
 absl::StatusOr<std::string> ResolveForWriting(FileSystem& files, absl::string_view path);
 
-// Writes `content` so that after a crash at any moment `path` holds either
-// its old content or the new one: temporary name in the same directory,
-// fdatasync, rename, fsync of the directory.
-// A symbolic link at `path` is replaced, not followed. On failure *taken says whether the
-// disk has taken all of `content`; if not, `path` is as it was.
+// Writes `content` so that after a crash at any moment `path` holds either its old content or the
+// new one: temporary name in the same directory, fdatasync, rename, fsync of the directory. A
+// symbolic link at `path` is replaced, not followed. On failure *taken says whether the disk has
+// taken all of `content`; if not, `path` is as it was.
 absl::Status WriteFileAtomically(FileSystem& files, absl::string_view path,
                                  absl::string_view content,
                                  FileAccess access = FileAccess::kPrivate, bool* taken = nullptr);

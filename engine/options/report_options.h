@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/options/dataset_size.h"
 #include "engine/options/drive_wear.h"
 #include "engine/options/run_origin.h"
 
@@ -15,6 +14,14 @@ struct TraceOptions {
   std::string path;        // empty: no file
   int64_t first_step = 0;  // 0: the first that this process takes
   int64_t steps = 10;
+};
+
+// How much data there is to learn from, or to evaluate on.
+struct DatasetSize {
+  std::string unit = "samples";  // what its samples are: "windows", "texts", "pictures", ...
+  int64_t samples = 0;           // 0: there is no such data, or nobody has said
+  int64_t tokens = 0;            // that the model reads of all of them; 0: it reads no tokens
+  int64_t labels = 0;            // that count in the loss; 0: not counted
 };
 
 struct ReportOptions {

@@ -51,12 +51,15 @@ const FORMATS = {
 
 // --- Scales.
 
-// About `count` round numbers from low to high; bytes are round in powers of two.
+// About `count` round numbers from low to high; bytes are round in powers of two, long times in
+// minutes or hours.
 function linearTicks(low, high, count, unit) {
   let step = (high - low) / count;
   let base = 1;
   if (unit === "bytes") {
     while (step / base >= 1024) base *= 1024;
+  } else if (unit === "seconds" && step >= 30) {
+    base = step >= 1800 ? 3600 : 60;
   }
   const rough = step / base;
   const power = Math.pow(10, Math.floor(Math.log10(rough)));

@@ -206,7 +206,7 @@ std::string ChangesNote(const std::vector<RunChange>& changes) {
 std::string MeasureTitle(const std::string& name) {
   if (name == "bleu" || name == "wer" || name == "cer") return absl::AsciiStrToUpper(name);
   std::string title = name;
-  title[0] = absl::ascii_toupper(title[0]);
+  if (!title.empty()) title[0] = absl::ascii_toupper(title[0]);
   return title;
 }
 

@@ -149,8 +149,9 @@ void HtmlTable::Row(const std::vector<std::string>& cells, absl::string_view row
   absl::StrAppend(&body_, ">");
   for (size_t i = 0; i < cells.size(); ++i) {
     // What a list has before the cell.
-    const std::string label =
-        i > 0 && !names_[i].empty() ? absl::StrCat(" data-label=\"", names_[i], "\"") : "";
+    const std::string label = (i > 0 || numeric_[i]) && !names_[i].empty()
+                                  ? absl::StrCat(" data-label=\"", names_[i], "\"")
+                                  : "";
     absl::StrAppend(&body_, "<td", numeric_[i] ? " class=\"number\"" : "", label, ">", cells[i],
                     "</td>");
   }

@@ -134,9 +134,10 @@ TEST(FileSystem, OthersMayUseWhatTheUmaskAndThePurposeAllow) {
     mode_t umask;
     FileAccess access;
     mode_t file, directory;
-  } cases[] = {{022, kPrivate, 0600, 0700}, {0, kPrivate, 0600, 0700},  {022, kReadable, 0644, 0755},
-               {002, kReadable, 0644, 0755}, {077, kReadable, 0600, 0700}, {022, kShared, 0644, 0755},
-               {002, kShared, 0664, 0775},  {077, kShared, 0600, 0700}};
+  } cases[] = {{022, kPrivate, 0600, 0700},  {0, kPrivate, 0600, 0700},
+               {022, kReadable, 0644, 0755}, {002, kReadable, 0644, 0755},
+               {077, kReadable, 0600, 0700}, {022, kShared, 0644, 0755},
+               {002, kShared, 0664, 0775},   {077, kShared, 0600, 0700}};
   for (const auto& one : cases) {
     SCOPED_TRACE(testing::Message() << std::oct << one.umask << " " << one.directory);
     ScratchDirectory folder;

@@ -66,7 +66,11 @@ class ClassifyTest(CliTest):
         evaluation = self.evaluation()
         self.assertEqual((evaluation["accuracy"], evaluation["f1"], evaluation["matthews"]),
                          (1, 1, 1))
-        self.assertEqual(evaluation["tokens"], 16)
+        self.assertEqual((evaluation["labels"], evaluation["samples"]), (16, 16))
+        self.assertGreater(evaluation["tokens"], 2 * 16)
+        row = self.rows()[-1]
+        self.assertEqual((row["labels"], row["samples"]), (8, 8))
+        self.assertGreater(row["tokens_per_second"], 2 * row["samples_per_second"])
         self.assertNotIn("perplexity", evaluation)
         config = read_json(self.output, "model/config.json")
         self.assertEqual(config["architectures"], ["BertForSequenceClassification"])
@@ -144,7 +148,7 @@ class ClassifyTest(CliTest):
         self.assert_run(result, 0, "accuracy", "f1")
         self.assertEqual(read_json(self.output, "model/config.json")["problem_type"],
                          "multi_label_classification")
-        self.assertEqual(self.evaluation()["tokens"], 128)
+        self.assertEqual(self.evaluation()["labels"], 128)
         self.assertEqual(set(self.predict()[0]["scores"]), {"bad", "good"})
 
         self.begin_afresh()

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/options/dataset_size.h"
+#include "engine/options/report_options.h"
 #include "engine/torch/model.h"
 
 namespace spillway {

@@ -7,7 +7,7 @@ namespace spillway {
 namespace {
 
 // Not HasSubstr: a failure would print the whole page.
-bool Has(const std::string& page, const std::string& text) {
+bool Shows(const std::string& page, const std::string& text) {
   return page.find(text) != std::string::npos;
 }
 
@@ -42,35 +42,36 @@ TEST_F(CompareReportTest, CurvesLieOverOneAnotherAndOnlyDifferencesAreListed) {
   const ReportInput first = Run("/runs/a", 0.5, first_rows_);
   const ReportInput second = Run("/runs/b", 0.25, second_rows_);
   const std::string page = RenderComparison({first, second}, 1700000000);
-  for (const char* words : {"<title>a, b · Spillway</title>", "data-chart=\"loss\"",
-                            "data-chart=\"lr\"", "data-chart=\"tokens_per_second\"",
-                            "{\"name\":\"a\",\"steps\":{", "{\"name\":\"b\"", "1.5000", "0.7500",
-                            "<code>lr</code>", "<code>0.25</code>", "50 tokens/s", "0.1.0"}) {
-    EXPECT_TRUE(Has(page, words)) << words;
+  for (const char* words :
+       {"<title>a, b · Spillway</title>", "data-chart=\"loss\"", "data-chart=\"lr\"",
+        "data-chart=\"tokens_per_second\"", "{\"name\":\"a\",\"steps\":{", "{\"name\":\"b\"",
+        "1.5000", "0.7500", "<code>lr</code>", "<code>0.25</code>", "50 tokens/s", "0.1.0"}) {
+    EXPECT_TRUE(Shows(page, words)) << words;
   }
-  EXPECT_FALSE(Has(page, "<code>clip</code>"));
-  EXPECT_FALSE(Has(page, "<code>output</code>"));
-  EXPECT_FALSE(Has(page, "held-out\""));
-  EXPECT_FALSE(Has(page, "{{"));
+  EXPECT_FALSE(Shows(page, "<code>clip</code>"));
+  EXPECT_FALSE(Shows(page, "<code>output</code>"));
+  EXPECT_FALSE(Shows(page, "held-out\""));
+  EXPECT_FALSE(Shows(page, "{{"));
 }
 
 TEST_F(CompareReportTest, AMeasureOfOneRunHasAChart) {
   const ReportInput first = Run("/runs/a", 0.5, first_rows_);
-  second_rows_.AddEvaluation({{"step", 2}, {"loss", 2.5}, {"accuracy", 0.5}, {"metric", "accuracy"}});
+  second_rows_.AddEvaluation(
+      {{"step", 2}, {"loss", 2.5}, {"accuracy", 0.5}, {"metric", "accuracy"}});
   const ReportInput second = Run("/runs/b", 0.25, second_rows_);
   const std::string page = RenderComparison({first, second}, 1700000000);
-  EXPECT_TRUE(Has(page, "data-chart=\"held-out\""));
-  EXPECT_TRUE(Has(page, "data-chart=\"measure-accuracy\""));
-  EXPECT_TRUE(Has(page, "accuracy 0.5000, step 2"));
+  EXPECT_TRUE(Shows(page, "data-chart=\"held-out\""));
+  EXPECT_TRUE(Shows(page, "data-chart=\"measure-accuracy\""));
+  EXPECT_TRUE(Shows(page, "accuracy 0.5000, step 2"));
 }
 
 TEST_F(CompareReportTest, RunsOfOneNameAreToldApartByTheirFolders) {
   const ReportInput first = Run("/runs/monday/gpt", 0.5, first_rows_);
   const ReportInput second = Run("/runs/<b>/gpt", 0.5, second_rows_);
   const std::string page = RenderComparison({first, second}, 1700000000);
-  EXPECT_TRUE(Has(page, "<title>monday/gpt, &lt;b&gt;/gpt · Spillway</title>"));
-  EXPECT_TRUE(Has(page, "No setting does."));
-  EXPECT_FALSE(Has(page, "<b>"));
+  EXPECT_TRUE(Shows(page, "<title>monday/gpt, &lt;b&gt;/gpt · Spillway</title>"));
+  EXPECT_TRUE(Shows(page, "No setting does."));
+  EXPECT_FALSE(Shows(page, "<b>"));
 }
 
 }  // namespace

@@ -230,7 +230,9 @@ TEST_F(RunJournalTest, WhatAKilledProcessDidLastIsInTheHistory) {
   EXPECT_EQ(run->commits[0].step, 2);
   EXPECT_EQ(run->commits[1].step, 4);
   EXPECT_EQ(run->commit_count, 2);
-  EXPECT_THAT(Page(), HasSubstr("<td class=\"number\">4</td><td data-label=\"Begun\">—</td>"));
+  EXPECT_THAT(
+      Page(),
+      HasSubstr("<td class=\"number\" data-label=\"Step\">4</td><td data-label=\"Begun\">—</td>"));
 }
 
 TEST_F(RunJournalTest, EveryProcessHasItsProgramAndMachine) {
