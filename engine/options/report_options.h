@@ -19,8 +19,9 @@ struct TraceOptions {
 struct ReportOptions {
   RunOrigin origin;
 
-  int64_t eval_every = 0;       // 0: only at the end, when there is evaluation data
-  std::string metric = "loss";  // by which one is the best: of MeasureKinds
+  int64_t eval_every = 0;         // 0: only at the end, when there is evaluation data
+  bool eval_every_epoch = false;  // eval_every becomes an epoch's steps
+  std::string metric = "loss";    // by which one is the best: of MeasureKinds
 
   std::string tensorboard;  // directory for event files; empty: none
 
