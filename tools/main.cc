@@ -87,7 +87,7 @@ void ReportRefused(const std::vector<std::string>& refused, const std::string& p
   LogError(AllErrors(errors).message());
 }
 
-void Print(const std::string& page, std::FILE* to = stdout) { std::fputs(page.c_str(), to); }
+void PrintPage(const std::string& page, std::FILE* to = stdout) { std::fputs(page.c_str(), to); }
 
 // `spillway help train` is `spillway train --help`, and `spillway help train lora` shows a group.
 std::optional<int> AnswerHelp(const CLI::App& app, std::vector<std::string>* words) {
@@ -102,7 +102,7 @@ std::optional<int> AnswerHelp(const CLI::App& app, std::vector<std::string>* wor
                             FullCommandName(*command.app), " --help lists them)"));
       return 2;
     }
-    Print(page);
+    PrintPage(page);
     return 0;
   }
   words->resize(std::min<size_t>(words->size(), std::max<size_t>(1, command.words)));
@@ -176,10 +176,6 @@ int Main(int argc, char** argv) {
     LogError(status.message());
     return 2;
   }
-  if (words.empty()) {
-    Print(HelpPage(app, HelpKind::kUsual), stderr);
-    return 2;
-  }
   translated = TranslateWords({words.begin() + command.words, words.end()},
                               OwnFlagsOf(*command.app), OtherFlagsOf(*command.app));
   // train and estimate name what is in the way together with all else that is wrong.
@@ -190,13 +186,13 @@ int Main(int argc, char** argv) {
   try {
     app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
-    Print(HelpPage(*command.app, HelpKind::kUsual));
+    PrintPage(HelpPage(*command.app, HelpKind::kUsual));
     return 0;
   } catch (const CLI::CallForAllHelp&) {
-    Print(HelpPage(*command.app, HelpKind::kAll));
+    PrintPage(HelpPage(*command.app, HelpKind::kAll));
     return 0;
   } catch (const CLI::CallForVersion& version) {
-    Print(absl::StrCat(version.what(), "\n"));
+    PrintPage(absl::StrCat(version.what(), "\n"));
     return 0;
   } catch (const CLI::ParseError& error) {
     ReportRefused(translated.refused, error.what());
@@ -208,6 +204,10 @@ int Main(int argc, char** argv) {
   }
   if (!translated.without_effect.empty() && !tells_itself) {
     LogInfo(absl::StrCat("without effect here: ", absl::StrJoin(translated.without_effect, ", ")));
+  }
+  if (!run) {
+    PrintPage(HelpPage(app, HelpKind::kUsual), stderr);
+    return 2;
   }
   const CommandOutcome outcome = RunGuarded(run);
   if (outcome.status.ok()) return outcome.exit_code;

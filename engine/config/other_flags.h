@@ -14,9 +14,9 @@ namespace spillway {
 
 struct OtherFlag {
   enum class Kind {
-    kAlias,    // `text` is the flag here, for the same values; or a flag with its value
-    kSetting,  // goes into `field`, which TranslateTrainerFlags (trainer_flags.h) reads; `text`
-               // says what it comes to
+    kAlias,     // `text` is the flag here, for the same values; or a flag with its value
+    kSetting,   // goes into `field`, which TranslateTrainerFlags (trainer_flags.h) reads; `text`
+                // says what it comes to
     kNoEffect,  // accepted and named in one notice; `text` says why it changes nothing
     kHint,      // likewise, and the notice has `text`
     kRefused,   // would change the result, and is not there: an error with the advice `text`

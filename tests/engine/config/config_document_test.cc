@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "engine/config/deepspeed_keys.h"
 #include "engine/config/other_flags.h"
+#include "gtest/gtest.h"
 #include "io/file.h"
 
 namespace spillway {
@@ -102,22 +103,23 @@ TEST(ConfigDocument, SaysWhyAsTheErrorsDo) {
   }
 }
 
-// What stands in docs/CONFIG.md of other programs' flags: "| `--a`, `--b` | text |", a row for
-// those with one text, in the table of their kind.
+// What stands in docs/CONFIG.md of `flag`, together with those that have the same answer:
+// "| `--a`, `--b`, unless `none` | text |".
 std::string RowOf(const OtherFlag& flag) {
   std::vector<std::string> names;
   for (const OtherFlag& other : OtherTrainFlags()) {
-    if (other.kind == flag.kind && absl::string_view(other.text) == flag.text) {
+    if (other.kind == flag.kind && absl::string_view(other.text) == flag.text &&
+        absl::string_view(other.harmless) == flag.harmless) {
       names.push_back(absl::StrCat("`", other.name, "`"));
     }
   }
   std::string harmless;
   if (*flag.harmless != '\0') {
-    harmless = absl::StrCat(" (not `", absl::StrReplaceAll(flag.harmless, {{"|", "`, `"}}), "`)");
+    harmless = absl::StrCat(", unless `", absl::StrReplaceAll(flag.harmless, {{"|", "`, `"}}), "`");
   }
-  const bool quoted = flag.kind == OtherFlag::Kind::kAlias;
-  return absl::StrCat("| ", absl::StrJoin(names, ", "), harmless, " | ", quoted ? "`" : "",
-                      flag.text, quoted ? "`" : "", " |");
+  const char* const quote = flag.kind == OtherFlag::Kind::kAlias ? "`" : "";
+  return absl::StrCat("| ", absl::StrJoin(names, ", "), harmless, " | ", quote, flag.text, quote,
+                      " |");
 }
 
 TEST(ConfigDocument, HasTheFlagsOfOtherPrograms) {
