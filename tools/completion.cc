@@ -45,7 +45,7 @@ std::vector<std::string> LongNames(const CommandFlag& flag) {
 constexpr char kBashHead[] =
     R"(# bash completion of spillway: `spillway completion bash` prints this.
 _spillway() {
-  local line=${COMP_LINE:0:COMP_POINT} word command= previous=
+  local word command= previous=
   local current=${COMP_WORDS[COMP_CWORD]} index=1
   # The subcommands at the start of the line.
   while ((index < COMP_CWORD)); do

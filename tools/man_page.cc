@@ -31,7 +31,8 @@ std::string FlagEntry(const CommandFlag& flag) {
                     Roff(flag.positional ? absl::AsciiStrToUpper(name) : name), "\\fR");
   }
   if (!flag.type.empty() && !flag.positional) {
-    absl::StrAppend(&names, " \\fI", Roff(flag.type), "\\fR");
+    // Choices may go on in the next line.
+    absl::StrAppend(&names, " \\fI", absl::StrReplaceAll(Roff(flag.type), {{"|", "|\\:"}}), "\\fR");
   }
   const std::string help = absl::StrCat(flag.required ? "(required) " : "", flag.help);
   return absl::StrCat(".TP\n", names, "\n", help.empty() ? "\\&" : Roff(help), "\n");

@@ -87,6 +87,9 @@ std::string YamlAsFlags(absl::string_view text) {
   for (const Entry& entry : Entries(text)) {
     if (entry.values.empty()) {
       if (entry.is_block) blocks.push_back(entry.key);
+    } else if (entry.key == "adapter" &&
+               (entry.values[0] == "lora" || entry.values[0] == "qlora")) {
+      words.push_back(absl::StrCat("--", entry.values[0]));  // --adapter is a directory here
     } else if (entry.values.size() == 1) {
       words.push_back(absl::StrCat("--", entry.key, "=", entry.values[0]));
     } else {

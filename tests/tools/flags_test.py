@@ -21,7 +21,7 @@ END = {"eos_token": "<|endoftext|>"}
 GPT2 = TINY | {"vocab_size": 264, "n_positions": 128}
 QWEN2 = {"model_type": "qwen2", "vocab_size": 264, "hidden_size": 24, "num_hidden_layers": 1,
          "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 40,
-         "max_position_embeddings": 64, "tie_word_embeddings": True}
+         "max_position_embeddings": 128, "tie_word_embeddings": True}
 CHATML = read_text(ROOT, "tests/golden/chat/chatml.jinja")
 BLENDERBOT = {"model_type": "blenderbot", "architectures": ["BlenderbotForConditionalGeneration"], "vocab_size": 264,
               "d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2,
@@ -88,7 +88,7 @@ class Mistakes(Typed):
         self.write("recipe.yaml", "base_model: Qwen/Qwen3-8B\nsequence_len: 2048\nadapter: qlora\nrl: dpo\nval_set_size: 0.1\n")
         result = self.type(f"spillway train --model {self.model} --data {self.data} --output out --config recipe.yaml", 2)
         for words in ("recipe.yaml is YAML, and only DeepSpeed's JSON is read so far", "as flags: --model=Qwen/Qwen3-8B",
-                      "--seq-len=2048", "in the way: --rl dpo: preference"):
+                      "--seq-len=2048", "in the way: --qlora: use --lora-r 16 --base-dtype nf4", "--rl dpo: preference"):
             self.assertIn(words, result.stderr)
 
     def test_a_warm_up_that_never_ends_is_said(self):
@@ -232,7 +232,9 @@ class SideBySide(Typed):
         self.do("Speech")
 
     def test_pictures(self):
-        self.model_directory("resnet-18", pictures_test.RESNET)
+        self.model_directory("resnet-18", pictures_test.RESNET, preprocessor_config_json={
+            "do_normalize": True, "do_resize": True, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
+            "size": {"height": 24, "width": 24}})
         for part in ("train", "dev", "test"):
             for name, picture in (("apple", "colours.jpg"), ("bird", "grey.png")):
                 folder = self.path(f"pictures/{part}/{name}")
