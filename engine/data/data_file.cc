@@ -385,7 +385,7 @@ std::string FirstArrayKey(absl::string_view text) {
 // .json is one value; .jsonl has one a line.
 absl::Status CheckJson(absl::string_view flag, const std::string& path, absl::string_view head) {
   absl::ConsumePrefix(&head, "\xef\xbb\xbf");
-  const absl::string_view text = absl::StripLeadingAsciiWhitespace(head);
+  const absl::string_view text = absl::StripAsciiWhitespace(head);
   const bool lines = absl::EndsWith(path, ".jsonl");
   const std::string out = lines ? WithWord(path, "lines") : WithEnd(path, ".json", ".jsonl");
   const auto use = [&](absl::string_view what, const std::string& command) {
