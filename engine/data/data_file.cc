@@ -155,7 +155,7 @@ absl::Status Missing(absl::string_view flag, const std::string& path, absl::stri
   return absl::NotFoundError(absl::StrCat(flag, " ", path, ": ", why));
 }
 
-std::string Shown(const Names& names) {
+std::string ShownSome(const Names& names) {
   const size_t count = std::min(names.size(), kShownNames);
   std::string shown =
       absl::StrJoin(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(count), ", ");
@@ -194,7 +194,7 @@ absl::Status DescribeMissing(absl::string_view flag, const std::string& path) {
     return Missing(flag, ShellLine({path}),
                    absl::StrCat("there is no file of this name. A shell expands a pattern where it "
                                 "is not quoted: ",
-                                flag, " ", path, ", which are ", Shown(matches)));
+                                flag, " ", path, ", which are ", ShownSome(matches)));
   }
   if (absl::StartsWith(path, "~")) {
     return Missing(flag, path,
@@ -461,7 +461,7 @@ std::string ShownEntries(const std::string& directory) {
   for (std::string& name : names) {
     if (IsDirectory(absl::StrCat(directory, "/", name))) name += "/";
   }
-  return names.empty() ? "nothing" : Shown(names);
+  return names.empty() ? "nothing" : ShownSome(names);
 }
 
 absl::Status CheckDataExists(absl::string_view flag, const std::string& path) {

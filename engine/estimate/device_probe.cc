@@ -100,7 +100,7 @@ class LinkProbe {
       if (to_host) back.push_back(bytes / timed.Seconds(StreamId::kToHost));
       ++round;
     }
-    return LinkRates{to_device ? MedianSeconds(there) : 0.0, to_host ? Median(back) : 0.0};
+    return LinkRates{to_device ? MedianSeconds(there) : 0.0, to_host ? MedianSeconds(back) : 0.0};
   }
 
  private:

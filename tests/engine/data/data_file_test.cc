@@ -12,7 +12,7 @@ namespace spillway {
 namespace {
 
 using absl::StatusCode;
-using Parts = std::vector<std::string>;
+using Texts = std::vector<std::string>;
 
 constexpr StatusCode kNone = StatusCode::kNotFound, kInput = StatusCode::kInvalidArgument;
 
@@ -26,7 +26,7 @@ class DataFileTest : public testing::Test {
   absl::Status Check(const std::string& path, DataUse use = DataUse::kTokens) {
     return CheckDataFile("--data", path, use);
   }
-  void Refused(const std::string& path, const Parts& parts, DataUse use = DataUse::kTokens,
+  void Refused(const std::string& path, const Texts& parts, DataUse use = DataUse::kTokens,
                StatusCode code = kInput) {
     SCOPED_TRACE(path);
     ExpectError(Check(path, use), code, parts);
@@ -115,7 +115,7 @@ TEST_F(DataFileTest, OtherFormatsComeWithTheCommandThatMakesOneThatIsRead) {
   const struct {
     const char* name;
     std::string bytes;
-    Parts parts;
+    Texts parts;
   } cases[] = {
       {"a.parquet", "PAR1", {"a parquet file", "read_parquet(", "a.jsonl'", "--data "}},
       {"A.PARQUET", "PAR1", {"a parquet file"}},
