@@ -1,5 +1,7 @@
 # The program `spillway`, which needs no LibTorch, and the library beside it that computes with
-# LibTorch and is opened when needed (tools/compute_library.h). The two are moved together.
+# LibTorch and is opened when needed (tools/compute_library.h). The two are moved together; the program
+# looks for LibTorch beside the library (tools/torch_library.h), so a build has a link to its own there.
+file(CREATE_LINK ${SPILLWAY_TORCH} ${PROJECT_BINARY_DIR}/torch SYMBOLIC)
 
 set(build_kind "${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
 string(REPLACE "GNU" "GCC" build_kind "${build_kind}")
@@ -10,7 +12,7 @@ else()
 endif()
 set_source_files_properties(tools/build_info.cc tools/compute_library.cc tools/compute/compute_library.cc PROPERTIES
   COMPILE_DEFINITIONS "SPILLWAY_VERSION=\"${PROJECT_VERSION}\";SPILLWAY_BUILD_KIND=\"${build_kind}\"")
-set_source_files_properties(tools/doctor.cc PROPERTIES
+set_property(SOURCE tools/build_info.cc APPEND PROPERTY
   COMPILE_DEFINITIONS "SPILLWAY_TORCH_VERSION=\"${SPILLWAY_TORCH_VERSION}\"")
 
 file(GLOB tool_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.cc)
@@ -30,7 +32,7 @@ spillway_compile_together(spillway ${tool_sources})
 target_link_libraries(spillway PRIVATE spillway_engine_core spillway::cli11 ${CMAKE_DL_LIBS})
 target_compile_options(spillway PRIVATE -O1) # commands wait for what they call
 if(SPILLWAY_CUDA)
-  set_property(SOURCE ${own_source} APPEND PROPERTY COMPILE_DEFINITIONS SPILLWAY_HAS_CUDA)
+  set_property(SOURCE ${build_info} APPEND PROPERTY COMPILE_DEFINITIONS SPILLWAY_HAS_CUDA)
 endif()
 spillway_precompile(spillway <CLI/CLI.hpp> <nlohmann/json.hpp>)
 # Whole and exported: the library takes from here what it needs of these, so that there is one of each.

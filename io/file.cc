@@ -113,13 +113,21 @@ uint32_t EnableDirectIo(int fd) {
 File::File(int fd, std::string path, bool direct, uint32_t alignment_bytes)
     : fd_(fd), path_(std::move(path)), direct_(direct), alignment_bytes_(alignment_bytes) {}
 
+uint32_t FileMode(FileAccess access) {
+  return access == FileAccess::kPrivate ? 0600 : access == FileAccess::kReadable ? 0644 : 0666;
+}
+
+uint32_t DirectoryMode(FileAccess access) {
+  return access == FileAccess::kPrivate ? 0700 : access == FileAccess::kReadable ? 0755 : 0777;
+}
+
 absl::StatusOr<std::unique_ptr<File>> File::Open(absl::string_view path,
                                                  const FileOptions& options) {
   std::string name(path);
   // Not blocking until it is known to be no pipe.
   int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (options.write ? O_RDWR : O_RDONLY);
   if (options.create) flags |= O_CREAT | O_EXCL;
-  UniqueFd fd(RetryOnSignal([&] { return ::open(name.c_str(), flags, 0600); }));
+  UniqueFd fd(RetryOnSignal([&] { return ::open(name.c_str(), flags, FileMode(options.access)); }));
   if (!fd.valid()) {
     return ErrnoStatus(errno, absl::StrCat(options.create ? "create " : "open ", name));
   }

@@ -12,10 +12,22 @@
 
 namespace spillway {
 
+// Which other users may use a file or a directory that is created. The umask takes permissions away
+// from all of them, as everywhere.
+enum class FileAccess : uint8_t {
+  kPrivate,   // none: mode 0600, of a directory 0700. State and locks of a run
+  kReadable,  // they may read it: 0644, 0755. A run's OUTPUT, whose entries it must be able to
+              // trust
+  kShared,    // what the umask allows: 0666, 0777. What a run makes for others to use
+};
+uint32_t FileMode(FileAccess access);
+uint32_t DirectoryMode(FileAccess access);
+
 struct FileOptions {
   bool write = false;
-  // Create the file; it must not exist (O_CREAT | O_EXCL, mode 0600).
+  // Create the file; it must not exist (O_CREAT | O_EXCL).
   bool create = false;
+  FileAccess access = FileAccess::kPrivate;  // of a file that is created
   // Ask for O_DIRECT. Where the filesystem refuses, the file is opened
   // buffered, a warning says so once per directory, and direct() is false.
   bool direct = true;

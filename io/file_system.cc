@@ -70,11 +70,11 @@ class RealFileSystem final : public FileSystem {
     return spillway::ReadSmallFile(path, limit_bytes);
   }
 
-  absl::StatusOr<std::unique_ptr<NewFile>> Create(absl::string_view path) override {
+  absl::StatusOr<std::unique_ptr<NewFile>> Create(absl::string_view path,
+                                                  FileAccess access) override {
     std::string name(path);
-    UniqueFd fd(RetryOnSignal([&] {
-      return ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    }));
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    UniqueFd fd(RetryOnSignal([&] { return ::open(name.c_str(), flags, FileMode(access)); }));
     if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("create ", name));
     return std::make_unique<RealNewFile>(std::move(fd), std::move(name));
   }
@@ -93,8 +93,8 @@ class RealFileSystem final : public FileSystem {
     return absl::OkStatus();
   }
 
-  absl::Status CreateDirectory(absl::string_view path) override {
-    if (::mkdir(std::string(path).c_str(), 0700) != 0) {
+  absl::Status CreateDirectory(absl::string_view path, FileAccess access) override {
+    if (::mkdir(std::string(path).c_str(), DirectoryMode(access)) != 0) {
       return ErrnoStatus(errno, absl::StrCat("create directory ", path));
     }
     return absl::OkStatus();
@@ -179,8 +179,8 @@ class RealFileSystem final : public FileSystem {
 };
 
 absl::Status WriteAndSync(FileSystem& files, const std::string& path, absl::string_view content,
-                          bool* taken) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<NewFile> file, files.Create(path));
+                          FileAccess access, bool* taken) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<NewFile> file, files.Create(path, access));
   RETURN_IF_ERROR(file->Append(content));
   *taken = true;
   RETURN_IF_ERROR(file->Sync());
@@ -194,13 +194,13 @@ FileSystem& FileSystem::Real() {
   return files;
 }
 
-absl::Status CreateDirectories(FileSystem& files, absl::string_view path,
+absl::Status CreateDirectories(FileSystem& files, absl::string_view path, FileAccess access,
                                std::vector<std::string>* created) {
   const std::string name(path), parent = ParentPath(path);
   const auto found = files.Look(name, SymbolicLink::kFollow);
   if (absl::IsNotFound(found.status())) {
-    if (parent != name) RETURN_IF_ERROR(CreateDirectories(files, parent, created));
-    const absl::Status made = files.CreateDirectory(name);
+    if (parent != name) RETURN_IF_ERROR(CreateDirectories(files, parent, access, created));
+    const absl::Status made = files.CreateDirectory(name, access);
     if (made.ok() && created != nullptr) created->insert(created->begin(), name);
     if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
   }
@@ -213,10 +213,11 @@ absl::Status SyncIntoParent(FileSystem& files, absl::string_view path) {
   return passed_over ? absl::OkStatus() : synced;
 }
 
-absl::StatusOr<std::unique_ptr<File>> OpenInPlace(FileSystem& files, absl::string_view path) {
+absl::StatusOr<std::unique_ptr<File>> OpenInPlace(FileSystem& files, absl::string_view path,
+                                                  FileAccess access) {
   auto file = files.Open(path, {.write = true, .direct = false});
   if (!absl::IsNotFound(file.status())) return file;
-  return files.Open(path, {.write = true, .create = true, .direct = false});
+  return files.Open(path, {.write = true, .create = true, .access = access, .direct = false});
 }
 
 bool Exists(absl::string_view path, FileSystem& files) {
@@ -291,14 +292,14 @@ absl::StatusOr<std::string> ResolveForWriting(FileSystem& files, absl::string_vi
 }
 
 absl::Status WriteFileAtomically(FileSystem& files, absl::string_view path,
-                                 absl::string_view content, bool* taken) {
+                                 absl::string_view content, FileAccess access, bool* taken) {
   bool ignored;
   if (taken == nullptr) taken = &ignored;
   *taken = false;
   const std::string name(path);
   ASSIGN_OR_RETURN(const uint64_t random, files.RandomNumber());
   const std::string temporary = AtomicWriteName(name, random);
-  absl::Status status = WriteAndSync(files, temporary, content, taken);
+  absl::Status status = WriteAndSync(files, temporary, content, access, taken);
   if (status.ok()) status = files.Rename(temporary, name);
   if (!status.ok()) {
     (void)files.Remove(temporary);
@@ -307,8 +308,9 @@ absl::Status WriteFileAtomically(FileSystem& files, absl::string_view path,
   return files.SyncDirectory(ParentPath(name));
 }
 
-absl::Status WriteFileAtomically(absl::string_view path, absl::string_view content) {
-  return WriteFileAtomically(FileSystem::Real(), path, content);
+absl::Status WriteFileAtomically(absl::string_view path, absl::string_view content,
+                                 FileAccess access) {
+  return WriteFileAtomically(FileSystem::Real(), path, content, access);
 }
 
 absl::Status RemoveIfThere(FileSystem& files, absl::string_view path) {

@@ -70,8 +70,9 @@ class FileSystem {
   virtual absl::StatusOr<std::string> ReadSmallFile(absl::string_view path,
                                                     uint64_t limit_bytes = kSmallFileBytes) = 0;
 
-  // Creates a file that must not exist, mode 0600, no link followed.
-  virtual absl::StatusOr<std::unique_ptr<NewFile>> Create(absl::string_view path) = 0;
+  // Creates a file that must not exist, no link followed.
+  virtual absl::StatusOr<std::unique_ptr<NewFile>> Create(absl::string_view path,
+                                                          FileAccess access) = 0;
   // Over a file that is there.
   virtual absl::Status Rename(absl::string_view from, absl::string_view to) = 0;
   // kNotFound when there is none.
@@ -82,8 +83,8 @@ class FileSystem {
   // For names that nobody else takes.
   virtual absl::StatusOr<uint64_t> RandomNumber() = 0;
 
-  // A directory of mode 0700. kAlreadyExists where the name is taken, by whatever it is.
-  virtual absl::Status CreateDirectory(absl::string_view path) = 0;
+  // kAlreadyExists where the name is taken, by whatever it is.
+  virtual absl::Status CreateDirectory(absl::string_view path, FileAccess access) = 0;
   // kNotFound when there is none; an error where anything is in it.
   virtual absl::Status RemoveDirectory(absl::string_view path) = 0;
   // The names in a directory, sorted.
@@ -112,11 +113,12 @@ absl::Status SyncIntoParent(FileSystem& files, absl::string_view path);
 
 // The directory and the parents that it lacks: each level, and the first that was there already, is
 // synced into its parent. Puts the levels that were made before those of `created`: deepest first.
-absl::Status CreateDirectories(FileSystem& files, absl::string_view path,
+absl::Status CreateDirectories(FileSystem& files, absl::string_view path, FileAccess access,
                                std::vector<std::string>* created = nullptr);
 
 // A file that is written in place, buffered and so at any offset; created where there is none.
-absl::StatusOr<std::unique_ptr<File>> OpenInPlace(FileSystem& files, absl::string_view path);
+absl::StatusOr<std::unique_ptr<File>> OpenInPlace(FileSystem& files, absl::string_view path,
+                                                  FileAccess access);
 
 // OK also where there is none.
 absl::Status RemoveIfThere(FileSystem& files, absl::string_view path);
@@ -151,14 +153,15 @@ int CreateSharedDirectories(absl::string_view path);
 // that leads nowhere): it is not replaced by one.
 absl::StatusOr<std::string> ResolveForWriting(FileSystem& files, absl::string_view path);
 
-// Writes `content` so that after a crash at any moment `path` holds either
-// its old content or the new one: temporary name in the same directory,
-// fdatasync, rename, fsync of the directory. Mode 0600.
-// A symbolic link at `path` is replaced, not followed. On failure *taken says whether the
-// disk has taken all of `content`; if not, `path` is as it was.
+// Writes `content` so that after a crash at any moment `path` holds either its old content or the
+// new one: temporary name in the same directory, fdatasync, rename, fsync of the directory. A
+// symbolic link at `path` is replaced, not followed. On failure *taken says whether the disk has
+// taken all of `content`; if not, `path` is as it was.
 absl::Status WriteFileAtomically(FileSystem& files, absl::string_view path,
-                                 absl::string_view content, bool* taken = nullptr);
-absl::Status WriteFileAtomically(absl::string_view path, absl::string_view content);
+                                 absl::string_view content,
+                                 FileAccess access = FileAccess::kPrivate, bool* taken = nullptr);
+absl::Status WriteFileAtomically(absl::string_view path, absl::string_view content,
+                                 FileAccess access = FileAccess::kPrivate);
 
 // Removes what WriteFileAtomically left in the directory when its process died in the middle.
 // REQUIRES: nobody else writes there.

@@ -214,14 +214,15 @@ absl::StatusOr<std::unique_ptr<OwnDirectory>> OpenOwnDirectory(absl::string_view
   }
   if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", name));
   if (info.st_uid != ::geteuid()) return RefuseOwner(name, info.st_uid);
-  if (use == DirectoryUse::kForOurs) {
+  if (use != DirectoryUse::kLook) {
     if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
       return absl::PermissionDeniedError(absl::StrFormat(
           "open run directory %s: other users may write to it (mode %04o), so its contents cannot "
           "be trusted; `chmod 700` it if they can, or name another directory",
           name, info.st_mode & 07777));
     }
-    if ((info.st_mode & 07777) != 0700 && ::fchmod(fd.get(), 0700) != 0) {
+    const bool hide = use == DirectoryUse::kForOurs && (info.st_mode & 07777) != 0700;
+    if (hide && ::fchmod(fd.get(), 0700) != 0) {
       return ErrnoStatus(errno, absl::StrCat("set mode 0700 on ", name));
     }
   }

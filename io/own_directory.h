@@ -84,8 +84,9 @@ class OwnDirectory {
 };
 
 enum class DirectoryUse {
-  kLook,     // refused: a link, another user's
-  kForOurs,  // also one that others may write to; others may not even read it from then on
+  kLook,      // refused: a link, another user's
+  kReadable,  // also one that others may write to
+  kForOurs,   // the same, and others may not even read it from then on
 };
 
 // Of the machine's own file system; FileSystem::OpenOwn in general.

@@ -17,18 +17,7 @@ cd "$root"
 deps=$root/.deps
 unpacked=$deps/debian
 
-say() { printf '%s\n' "$*" >&2; }
-
-# die MESSAGE [REMEDY...]: one line that names the thing, the rest what to do about it.
-die() {
-  say "error: $1"
-  shift
-  while (($#)); do
-    say "  $1"
-    shift
-  done
-  exit 1
-}
+source "$root/tools/messages.sh"
 
 # Programs that were unpacked for a user without root run from where they lie, and
 # a compiler among them brings its own headers and libraries (build_sysroot).
@@ -75,12 +64,6 @@ find_nvcc() {
     fi
   done
 }
-
-# free_mib DIR: what may still be written there.
-free_mib() { df -Pk "$1" | awk 'NR == 2 { print int($4 / 1024) }'; }
-
-# seconds_since START, where START was $EPOCHREALTIME.
-seconds_since() { awk -v a="${1/,/.}" -v b="${EPOCHREALTIME/,/.}" 'BEGIN { printf "%.1f", b - a }'; }
 
 # What tools/quickstart and examples/*/run share: they show their comment, their commands and their parts.
 

@@ -1,6 +1,6 @@
-// What computes with LibTorch: a shared library of ours, beside the program, that a command opens
-// when it first computes. Loading LibTorch takes most of a second, so flags are checked before, and
-// commands that compute nothing do without it.
+// What computes with LibTorch: a shared library of ours, beside the program or installed in
+// lib/spillway/, that a command opens when it first computes. Loading LibTorch takes most of a
+// second, so flags are checked before, and commands that compute nothing do without it.
 //
 // The library (tools/compute/, engine/torch/, engine/families/) has no copy of io, swap and the
 // engine's core: it takes them from the program, which exports all of its symbols. So there is one
@@ -88,18 +88,26 @@ class ComputeLibrary {
   virtual absl::StatusOr<std::shared_ptr<Device>> OpenGpu(const DeviceChoice& choice) = 0;
 };
 
+// What OpenComputeLibrary loads.
+struct ComputeFiles {
+  std::string library;
+  std::string torch;          // LibTorch's folder; "": the dynamic linker looks for it
+  absl::Status why_no_torch;  // if `torch` is ""
+  // Where `library` lies, and in an installed Spillway the script of `spillway setup`.
+  std::string folder() const { return library.substr(0, library.rfind('/')); }
+};
+
+// Finds the library, beside the program or in lib/spillway/ of the prefix that the program is
+// installed in, and LibTorch (FindTorch); loads neither. kUnavailable, with the remedy, if the
+// library is missing; kInvalidArgument if SPILLWAY_TORCH is wrong.
+absl::StatusOr<ComputeFiles> FindComputeLibrary();
+
 // Opens the library at the first call; it stays open. OpenMP's threads, which come with it, are
-// told how to wait (SetOpenMpWaits), and MKL to repeat itself (SetMklRepeats). kUnavailable, with
-// the remedy, where the library is not beside the program, is another version's, or does not load;
-// kFailedPrecondition where `ulimit -v` leaves it no addresses.
+// told how to wait (SetOpenMpWaits), and MKL to repeat itself (SetMklRepeats). As
+// FindComputeLibrary; kUnavailable, with the remedy, where the library is another version's or does
+// not load; kUnavailable where LibTorch is not there; kFailedPrecondition where `ulimit -v` leaves
+// it no addresses.
 absl::StatusOr<ComputeLibrary*> OpenComputeLibrary();
-
-// Whether the library is where it is looked for, without loading it: OK, or what
-// OpenComputeLibrary would say of that.
-absl::Status FindComputeLibrary();
-
-// Of a build without CUDA false, and then nothing needs to be opened to know that there is no GPU.
-bool BuiltWithCuda();
 
 }  // namespace spillway
 

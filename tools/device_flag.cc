@@ -2,8 +2,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/machine/compute_precision.h"
+#include "engine/machine/gpu_probe.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "tools/build_info.h"
 #include "tools/compute_library.h"
 
 namespace spillway {
@@ -22,7 +24,9 @@ absl::StatusOr<DeviceChoice> ResolveDevice(RunConfig* config) {
   ASSIGN_OR_RETURN(const DeviceChoice choice,
                    ChooseDeviceHere(train.device, train.dtype, train.device_memory_bytes));
   const bool by_itself = train.device == "auto";
-  if (by_itself) LogInfo(choice.Sentence());
+  if (const std::string notice = choice.Notice(HasNvidiaGpu()); by_itself && !notice.empty()) {
+    LogInfo(notice);
+  }
   train.device = choice.Text();
   const bool auto_compute = !train.compute;
   train.compute = ChooseCompute(train.compute, train.dtype, choice.gpu.has_value());

@@ -15,7 +15,7 @@ absl::StatusOr<DeviceChoice> ChooseDeviceHere(const std::string& device, DType d
                                               uint64_t device_memory_bytes);
 
 // Chooses device and --compute for `config`, says so in its values, and logs in one line what an
-// `auto` device came to, and where --compute is a slow choice.
+// `auto` device came to on a machine with a GPU, and where --compute is a slow choice.
 absl::StatusOr<DeviceChoice> ResolveDevice(RunConfig* config);
 
 }  // namespace spillway

@@ -10,6 +10,7 @@
 #include "engine/inspect/doctor_page.h"
 #include "engine/machine/process_limits.h"
 #include "engine/machine/swap_paths.h"
+#include "tools/build_info.h"
 #include "tools/commands.h"
 #include "tools/compute_library.h"
 #include "tools/device_flag.h"
@@ -25,13 +26,18 @@ CommandOutcome RunDoctor(const std::string& swap, const std::string& device, boo
   // Without --swap a run's files go to OUTPUT, most likely somewhere below here.
   if (paths.empty()) paths.push_back(".");
   MachineFacts facts = ProbeMachine(paths);
-  facts.torch_version = SPILLWAY_TORCH_VERSION;
-  facts.compute_library = FindComputeLibrary();
-  if (facts.compute_library.ok()) facts.compute_library = CheckAddressesForLibrary();
-  if (BuiltWithCuda() && facts.compute_library.ok()) {
+  facts.torch_version = TorchVersion();
+  const auto files = FindComputeLibrary();
+  facts.compute_library = files.status();
+  if (files.ok()) {
+    facts.torch_folder = files->torch;
+    facts.compute_library = CheckAddressesForLibrary();
+  }
+  // Whether the dynamic linker finds a LibTorch of its own shows when it is loaded.
+  if (facts.compute_library.ok() && (BuiltWithCuda() || facts.torch_folder.empty())) {
     const auto compute = OpenComputeLibrary();
     facts.compute_library = compute.status();
-    facts.torch_has_cuda = compute.ok() && (*compute)->SeesCuda();
+    facts.torch_has_cuda = BuiltWithCuda() && compute.ok() && (*compute)->SeesCuda();
   }
   // A dtype that every GPU computes in: bf16 is refused where it is asked for.
   facts.device = ChooseDeviceHere(device, DType::kFloat32, /*device_memory_bytes=*/0);
@@ -52,8 +58,10 @@ void AddDoctorCommand(CLI::App& app, CommandFunction* run) {
   auto swap = std::make_shared<std::string>();
   auto device = std::make_shared<std::string>("auto");
   auto as_json = std::make_shared<bool>(false);
-  command->add_option("--swap", *swap, "PATH[,PATH...] to try, as train's (the current directory)");
-  command->add_option("--device", *device, "auto, cpu or cuda, as train's");
+  command
+      ->add_option("--swap", *swap, "directories to try, as train's --swap (the current directory)")
+      ->type_name("PATH[,PATH...]");
+  command->add_option("--device", *device, "as train's (auto)")->type_name("auto|cpu|cuda");
   command->add_flag("--json", *as_json, "one JSON object on stdout");
   command->footer(
       "Leaves nothing behind. Exit code 1 when a run with these paths, on this device, would "

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/shell_line.h"
 #include "engine/base/stop_signal.h"
 #include "engine/config/rank_settings.h"
 #include "engine/machine/process_setup.h"

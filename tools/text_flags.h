@@ -15,6 +15,7 @@ struct TextFlags {
   using Text = std::optional<std::string>;
   Text tokens, min_tokens, temperature, top_k, top_p, repetition_penalty, no_repeat_ngram, beams,
       length_penalty, early_stopping, seed;
+  bool download = false;
   Text max_source_length, dtype, compute, threads, device_memory, host_memory, swap;
 };
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/base/stop_signal.h"
+#include "engine/data/data_file.h"
 #include "engine/data/encode_progress.h"
 #include "engine/data/load_tokenizer.h"
 #include "engine/data/tokenize_files.h"
@@ -19,6 +20,7 @@
 #include "io/file_system.h"
 #include "nlohmann/json.hpp"
 #include "tools/commands.h"
+#include "tools/given_model.h"
 
 namespace spillway {
 namespace {
@@ -26,7 +28,7 @@ namespace {
 struct TokenizeFlags {
   std::string tokenizer, out, save_tokenizer;
   std::vector<std::string> data;
-  bool as_json = false;
+  bool as_json = false, download = false;
 };
 
 absl::Status SaveTokenizer(const Tokenizer& tokenizer, const std::string& directory) {
@@ -61,7 +63,11 @@ void PrintResult(const TokenizeFlags& flags, const Tokenizer& tokenizer,
 
 CommandOutcome RunTokenize(const TokenizeFlags& flags) {
   // There is no model here to take one from; a folder of that name is meant.
-  const std::string choice = flags.tokenizer == "model" ? "./model" : flags.tokenizer;
+  std::string choice = flags.tokenizer == "model" ? "./model" : flags.tokenizer;
+  absl::Status status =
+      ResolveGivenModel("--tokenizer", HubFiles::kTokenizer, flags.download, choice);
+  if (status.ok()) status = CheckDataFiles("--data", flags.data, DataUse::kText);
+  if (!status.ok()) return {status};
   const auto tokenizer = MakeTokenizer(choice, "", flags.data);
   if (!tokenizer.ok()) return {tokenizer.status()};
   const StopSignal signals;
@@ -101,16 +107,23 @@ void AddTokenizeCommand(CLI::App& app, CommandFunction* run) {
   CLI::App* command = app.add_subcommand("tokenize", "Make a file of tokens from text");
   auto flags = std::make_shared<TokenizeFlags>();
   command
-      ->add_option("--tokenizer", flags->tokenizer,
-                   "directory with a tokenizer.json, or chars or bytes")
+      ->add_option(
+          "--tokenizer", flags->tokenizer,
+          "directory with a tokenizer.json, ORG/NAME in the hub's cache, or chars or bytes")
+      ->type_name("chars|bytes|DIR")
       ->required();
+  command->add_flag("--download", flags->download, kDownloadHelp);
   command->add_option("--data", flags->data, "text: .txt, .jsonl; several follow one another")
+      ->type_name("FILE...")
       ->required();
   command
       ->add_option("--out", flags->out, "FILE.bin (raw uint16, token ids up to 65535) or FILE.npy")
+      ->type_name("FILE")
       ->required();
-  command->add_option("--save-tokenizer", flags->save_tokenizer,
-                      "put the tokenizer's files into this directory");
+  command
+      ->add_option("--save-tokenizer", flags->save_tokenizer,
+                   "put the tokenizer's files into this directory")
+      ->type_name("DIR");
   command->add_flag("--json", flags->as_json, "one JSON object on stdout");
   command->footer(
       "Example:\n  spillway tokenize --tokenizer gpt2/ --data corpus.txt --out corpus.bin\n"

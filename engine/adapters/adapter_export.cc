@@ -166,7 +166,7 @@ absl::Status SaveAdapterConfig(const nlohmann::json& config, const std::string& 
                                FileSystem& files) {
   const std::string path = absl::StrCat(source_directory, "/", kAdapterConfigName);
   if (config.is_null()) return RemoveIfThere(files, path);
-  return WriteFileAtomically(files, path, config.dump(2) + "\n");
+  return WriteFileAtomically(files, path, config.dump(2) + "\n", FileAccess::kShared);
 }
 
 absl::StatusOr<std::optional<nlohmann::json>> SavedAdapterConfig(
@@ -189,12 +189,13 @@ absl::Status ExportAdapter(const StateSource& state, const nlohmann::json& confi
   options.leave_out = [&](const std::string& name) {
     return !options.layout.places.contains(name);
   };
-  RETURN_IF_ERROR(CreateDirectories(files, to));
+  RETURN_IF_ERROR(CreateDirectories(files, to, FileAccess::kShared));
   const std::string config_path = absl::StrCat(to, "/", kAdapterConfigName);
   RETURN_IF_ERROR(RemoveIfThere(files, config_path));
   RETURN_IF_ERROR(
       ExportWeightsFile(state, options, absl::StrCat(to, "/", kAdapterWeightsName), files));
-  return WriteFileAtomically(files, config_path, WithNamesOf(names, config).dump(2) + "\n");
+  return WriteFileAtomically(files, config_path, WithNamesOf(names, config).dump(2) + "\n",
+                             FileAccess::kShared);
 }
 
 absl::StatusOr<DType> ExportMerged(const StateSource& state, const nlohmann::json& config,

@@ -76,6 +76,12 @@ absl::StatusOr<LoraConfig> ReadAdapterConfig(const std::string& directory) {
   return ParseAdapterConfig(*text, config);
 }
 
+absl::Status AnnotateAdapter(const absl::Status& status, const std::string& directory) {
+  const std::string base = BaseModelOfAdapter(directory);
+  return Annotate(status, absl::StrCat("--adapter ", directory,
+                                       base.empty() ? "" : absl::StrCat(" (made for ", base, ")")));
+}
+
 absl::StatusOr<std::unique_ptr<AdapterFile>> AdapterFile::Open(const std::string& directory) {
   std::unique_ptr<AdapterFile> adapter(new AdapterFile);
   ASSIGN_OR_RETURN(adapter->config_, ReadAdapterConfig(directory));

@@ -34,6 +34,10 @@ bool IsSaved(const LoraConfig& config, const std::string& name);
 // not for here.
 absl::StatusOr<LoraConfig> ReadAdapterConfig(const std::string& directory);
 
+// An error of applying the adapter in a directory, with the flag, and the model that the adapter
+// was made for.
+absl::Status AnnotateAdapter(const absl::Status& status, const std::string& directory);
+
 // An adapter's weights, under the names of the model's parameters. Any thread.
 class AdapterFile final : public WeightSource {
  public:

@@ -157,11 +157,12 @@ class Chooser {
       for (const std::string& name : config_.targets) RETURN_IF_ERROR(CheckLinear(name));
     }
     if (!layout.weights().empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("LoRA's targets leave no layer to be adapted; the linear layers are ",
-                     Linears(), config_.layers.empty() ? "" : ", of the layers that are named",
-                     config_.excluded.empty() && !excluded_ ? "" : ", but those that are excluded",
-                     config_.modules_to_save.empty() ? "" : ", outside the modules to save"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "LoRA's targets ", absl::StrJoin(config_.targets, ", "), config_.target_pattern,
+        " leave no layer to be adapted; the model's linear layers are ", Linears(),
+        config_.layers.empty() ? "" : ", of the layers that are named",
+        config_.excluded.empty() && !excluded_ ? "" : ", but those that are excluded",
+        config_.modules_to_save.empty() ? "" : ", outside the modules to save"));
   }
 
   absl::Status CheckLinear(const std::string& target) const {

@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/config/deepspeed_keys.h"
 #include "engine/config/deepspeed_reader.h"
@@ -409,8 +410,19 @@ const JsonLimits kLimits = {.max_bytes = 4 << 20, .max_depth = 64, .relaxed = tr
 }  // namespace
 
 absl::StatusOr<DeepSpeedConfig> ReadDeepSpeedConfig(absl::string_view path) {
-  ASSIGN_OR_RETURN(const JsonDocument document, ReadStrictJson(path, kLimits));
-  return FromDocument(document);
+  const auto document = ReadStrictJson(path, kLimits);
+  if (absl::IsNotFound(document.status())) {
+    return absl::NotFoundError(absl::StrCat(path, ": there is no such file"));
+  }
+  const bool yaml = absl::EndsWith(path, ".yaml") || absl::EndsWith(path, ".yml");
+  if (!document.ok() && yaml) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path,
+        ": a YAML file, and DeepSpeed's JSON is read: give the ds_config.json that it names, "
+        "and the rest as flags"));
+  }
+  RETURN_IF_ERROR(document.status());
+  return FromDocument(*document);
 }
 
 absl::StatusOr<DeepSpeedConfig> ParseDeepSpeedConfig(absl::string_view text,

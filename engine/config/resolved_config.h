@@ -54,6 +54,12 @@ struct EvaluationTextsChoice {
   int64_t max_length = 0;  // tokens of a text with the one that it begins with; 0: not said
 };
 
+// Prompts that evaluations continue for people to read (--sample-prompts).
+struct SamplePromptsChoice {
+  std::string file;        // empty: none
+  int64_t new_tokens = 0;  // of a text, at most
+};
+
 struct RunConfig {
   TrainOptions train;
   IoGiven io_given;
@@ -74,6 +80,7 @@ struct RunConfig {
   // Of the tokens of texts that a masked language model learns from; none: not said.
   std::optional<double> mask_probability;
   EvaluationTextsChoice evaluation_texts;
+  SamplePromptsChoice sample_prompts;
   AdapterChoice adapter;
   bool no_export = false;
   std::optional<DType> export_dtype;  // none: the input model's

@@ -93,7 +93,8 @@ class CharTokenizer : public Tokenizer {
     return WriteFileAtomically(absl::StrCat(directory, "/", kCharsFile),
                                absl::StrCat("{\"kind\": \"chars\", \"version\": 1, "
                                             "\"code_points\": [",
-                                            absl::StrJoin(code_points_, ", "), "]}\n"));
+                                            absl::StrJoin(code_points_, ", "), "]}\n"),
+                               FileAccess::kShared);
   }
   std::string fingerprint() const override {
     return absl::StrFormat("chars-%d-%016x", code_points_.size(),

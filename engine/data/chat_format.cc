@@ -74,7 +74,9 @@ absl::StatusOr<ChatFormat> ChatFormat::Load(absl::string_view directory) {
   if (source.empty()) {
     return absl::NotFoundError(
         absl::StrCat(directory, " has no chat template (chat_template.jinja, or chat_template in ",
-                     "tokenizer_config.json)"));
+                     "tokenizer_config.json), which says how conversations are written: copy the "
+                     "chat_template.jinja of the family's instruct model there, or give prompts "
+                     "with completions in place of messages"));
   }
   return Parse(source, file, std::move(variables));
 }

@@ -1,12 +1,12 @@
 // How far the encoding of texts is, shown where it takes more than a moment.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 
 #include "engine/base/progress.h"
+#include "io/base/clock.h"
 
 namespace spillway {
 
@@ -21,7 +21,7 @@ class EncodeProgress {
  private:
   const std::string label_;
   const uint64_t total_bytes_;
-  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  const double began_ = MonotonicSeconds();
   std::optional<Progress> progress_;
   uint64_t shown_megabytes_ = 0;
 };

@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "engine/base/stop_signal.h"
 #include "engine/base/strict_json.h"
+#include "engine/data/known_keys.h"
 #include "io/base/status.h"
 #include "io/file.h"
 
@@ -25,26 +26,63 @@ constexpr uint64_t kMostPromptBytes = uint64_t{1} << 30;
 constexpr absl::string_view kRecordKeys[] = {"text", "prompt", "completion", "messages", "tools"};
 constexpr absl::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool"};
 
-// Takes the object's messages over; "" or what is wrong with them. `answered`: whether the
-// assistant says anything.
-std::string TakeMessages(const nlohmann::json& object, JinjaValue* messages, bool* answered) {
-  if (object.contains("tools") && !object["tools"].is_null()) return "\"tools\" is not supported";
-  *messages = JinjaValue::array();
-  const nlohmann::json& given = object["messages"];
-  size_t bytes = 0;
+// The text of a content: a string, or parts of text, which follow one another; "" or what is wrong
+// with it.
+std::string TakeContent(const nlohmann::json& content, std::string* text) {
+  if (content.is_string()) {
+    *text = content.get<std::string>();
+    return "";
+  }
+  if (content.is_null()) return "\"content\" is null: the message has no text; take it out";
+  if (!content.is_array()) {
+    return absl::StrCat("\"content\" is a JSON ", content.type_name(), ", not a string");
+  }
+  for (const nlohmann::json& part : content) {
+    const nlohmann::json type = part.is_object() ? part.value("type", nlohmann::json()) : part;
+    const bool is_text = type == "text" && part.contains("text") && part["text"].is_string();
+    if (is_text) {
+      absl::StrAppend(text, part["text"].get_ref<const std::string&>());
+      continue;
+    }
+    return absl::StrCat("\"content\" is a JSON array with ",
+                        part.is_object() && type.is_string()
+                            ? absl::StrCat("a part of the type \"",
+                                           type.get_ref<const std::string&>().substr(0, 40), "\"")
+                            : absl::StrCat("a JSON ", part.type_name()),
+                        " in it; parts that are read are {\"type\": \"text\", \"text\": \"...\"}");
+  }
+  return "";
+}
+
+// Appends the messages of an array, called `name` in messages; "" or what is wrong with them.
+// `answers`: how many of them are the assistant's.
+std::string TakeMessages(const nlohmann::json& given, absl::string_view name, JinjaValue* messages,
+                         int64_t* answers, size_t* bytes) {
   if (!given.is_array())
-    return absl::StrCat("\"messages\" is a JSON ", given.type_name(), ", not an array");
+    return absl::StrCat("\"", name, "\" is a JSON ", given.type_name(), ", not an array");
+  int64_t number = 0;
   for (const nlohmann::json& message : given) {
-    const std::string place = absl::StrCat("messages[", messages->size(), "]");
+    const std::string place = absl::StrCat(name, "[", number++, "]");
     if (!message.is_object())
       return absl::StrCat(place, " is a JSON ", message.type_name(), ", not an object");
-    for (const char* key : {"role", "content"}) {
-      if (!message.contains(key)) return absl::StrCat(place, " has no \"", key, "\"");
-      if (!message[key].is_string()) {
-        return absl::StrCat(place, ": \"", key, "\" is a JSON ", message[key].type_name(),
-                            ", not a string");
-      }
+    if (message.contains("tool_calls") && !message["tool_calls"].is_null()) {
+      return absl::StrCat(place,
+                          ": \"tool_calls\" is not supported: leave conversations with "
+                          "calls of tools out");
     }
+    for (const char* key : {"role", "content"}) {
+      if (message.contains(key)) continue;
+      const bool shared = message.contains("from") && message.contains("value");
+      return absl::StrCat(place, " has no \"", key, "\"",
+                          shared ? ", but \"from\" and \"value\", as ShareGPT has them" : "");
+    }
+    if (!message["role"].is_string()) {
+      return absl::StrCat(place, ": \"role\" is a JSON ", message["role"].type_name(),
+                          ", not a string");
+    }
+    std::string text;
+    const std::string wrong = TakeContent(message["content"], &text);
+    if (!wrong.empty()) return absl::StrCat(place, ": ", wrong);
     for (const auto& item : message.items()) {
       if (item.key() == "role" || item.key() == "content" || item.value().is_null()) continue;
       return absl::StrCat(place, ": \"", item.key().substr(0, 40),
@@ -55,29 +93,63 @@ std::string TakeMessages(const nlohmann::json& object, JinjaValue* messages, boo
       return absl::StrCat(place, ": the role \"", role.substr(0, 40), "\" is none of ",
                           absl::StrJoin(kRoles, ", "));
     }
-    *answered |= role == "assistant";
-    bytes += message["content"].get_ref<const std::string&>().size() + kMessageBytes;
-    if (bytes > kMostConversationBytes) {
+    *answers += role == "assistant";
+    *bytes += text.size() + kMessageBytes;
+    if (*bytes > kMostConversationBytes) {
       return absl::StrCat("a conversation of more than ", kMostConversationBytes >> 20,
                           " MiB (a message counts its text and ", kMessageBytes,
                           " bytes): cut it into several");
     }
-    messages->push_back({{"role", role}, {"content", message["content"].get<std::string>()}});
+    messages->push_back({{"role", role}, {"content", std::move(text)}});
   }
   return "";
 }
 
+// What no template is given: the functions that a model may call.
+std::string RefuseTools(const nlohmann::json& object, absl::string_view file) {
+  if (!object.contains("tools") || object["tools"].is_null()) return "";
+  return absl::StrCat(
+      "\"tools\" is not supported: leave conversations with tools out, or the "
+      "list of tools: ",
+      JqCommand("del(.tools)", file));
+}
+
+// {"messages": [...]}, as one conversation.
+std::string TakeConversation(const nlohmann::json& object, absl::string_view file,
+                             JinjaValue* messages, int64_t* answers) {
+  *messages = JinjaValue::array();
+  if (std::string why = RefuseTools(object, file); !why.empty()) return why;
+  size_t bytes = 0;
+  return TakeMessages(object["messages"], "messages", messages, answers, &bytes);
+}
+
+// {"prompt": [...], "completion": [...]}: a conversation of which the completion is learnt.
+std::string TakeTurns(const nlohmann::json& object, absl::string_view file, JsonlRecord* record) {
+  if (std::string why = RefuseTools(object, file); !why.empty()) return why;
+  record->messages = JinjaValue::array();
+  size_t bytes = 0;
+  std::string why =
+      TakeMessages(object["prompt"], "prompt", &record->messages, &record->prompt_answers, &bytes);
+  if (!why.empty()) return why;
+  int64_t answers = 0;
+  why = TakeMessages(object["completion"], "completion", &record->messages, &answers, &bytes);
+  if (why.empty() && answers == 0) {
+    why = "no message of \"completion\" is the assistant's: there is nothing to learn";
+  }
+  return why;
+}
+
 // Without `file:line`, which the caller puts before what is wrong.
-absl::StatusOr<PromptRecord> PromptOf(nlohmann::json& object, const std::string& key,
-                                      const std::string& target_key) {
+absl::StatusOr<PromptRecord> PromptOf(nlohmann::json& object, absl::string_view file,
+                                      const std::string& key, const std::string& target_key) {
   PromptRecord record;
   const auto wrong = [](const std::string& why) { return absl::InvalidArgumentError(why); };
   if (key.empty() && object.contains("messages")) {
     if (object.contains("prompt")) {
       return wrong("it has \"messages\" and \"prompt\": which of them is meant? --prompt-key says");
     }
-    bool answered = false;
-    const std::string why = TakeMessages(object, &record.messages, &answered);
+    int64_t answers = 0;
+    const std::string why = TakeConversation(object, file, &record.messages, &answers);
     if (!why.empty()) return wrong(why);
     if (!record.messages.empty() && record.messages.back()["role"] == "assistant") {
       record.messages.erase(record.messages.size() - 1);
@@ -90,6 +162,15 @@ absl::StatusOr<PromptRecord> PromptOf(nlohmann::json& object, const std::string&
     return wrong(
         absl::StrCat("it has no \"", name, "\"", key.empty() ? " and no \"messages\"" : "",
                      " (--prompt-key NAME says where prompts are); its keys: ", ShownKeys(object)));
+  }
+  if (object[name].is_array()) {
+    record.messages = JinjaValue::array();
+    int64_t answers = 0;
+    size_t bytes = 0;
+    const std::string why = TakeMessages(object[name], name, &record.messages, &answers, &bytes);
+    if (!why.empty()) return wrong(why);
+    if (record.messages.empty()) return wrong(absl::StrCat("\"", name, "\" has no messages"));
+    return record;
   }
   if (!object[name].is_string()) {
     return wrong(
@@ -115,9 +196,12 @@ absl::StatusOr<JsonDocument> ParseJsonlObject(absl::string_view line, absl::stri
                                     .remembers_lines = false,
                                     .keep = keep}));
   if (!document.value.is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(file, ":", line_number, ": a line is an object like ", example,
-                     ", and this is a JSON ", document.value.type_name()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        file, ":", line_number, ": a line is an object like ", example, ", and this is a JSON ",
+        document.value.type_name(),
+        document.value.is_array()
+            ? absl::StrCat("; a line of each of its elements: ", JqCommand(".[]", file))
+            : ""));
   }
   return document;
 }
@@ -166,19 +250,26 @@ absl::StatusOr<JsonlRecord> ParseJsonlRecord(absl::string_view line, absl::strin
           "it has \"messages\" and \"text\", \"prompt\" or \"completion\": which of them is "
           "meant?");
     }
-    bool answered = false;
-    std::string why = TakeMessages(object, &record.messages, &answered);
-    if (why.empty() && !answered) {
+    int64_t answers = 0;
+    std::string why = TakeConversation(object, file, &record.messages, &answers);
+    if (why.empty() && answers == 0) {
       why = "no message of \"messages\" is the assistant's: there is nothing to learn";
     }
     return why.empty() ? absl::StatusOr<JsonlRecord>(std::move(record)) : wrong(why);
   }
   if (!text && !(prompt && completion)) {
-    if (prompt) return wrong("it has \"prompt\" but no \"completion\"");
-    if (completion) return wrong("it has \"completion\" but no \"prompt\"");
-    return wrong(absl::StrCat(
-        "it has neither \"text\" nor \"prompt\" and \"completion\" nor \"messages\"; its keys: ",
-        ShownKeys(object)));
+    const std::string advice = KnownKeysAdvice(object, file);
+    std::string why = prompt       ? "it has \"prompt\" but no \"completion\""
+                      : completion ? "it has \"completion\" but no \"prompt\""
+                                   : "it has neither \"text\" nor \"prompt\" and \"completion\" "
+                                     "nor \"messages\"";
+    absl::StrAppend(&why, "; its keys: ", ShownKeys(object));
+    if (!advice.empty()) absl::StrAppend(&why, ". It ", advice);
+    return wrong(why);
+  }
+  if (prompt && object["prompt"].is_array() && object["completion"].is_array()) {
+    std::string why = TakeTurns(object, file, &record);
+    return why.empty() ? absl::StatusOr<JsonlRecord>(std::move(record)) : wrong(why);
   }
   record.has_prompt = prompt;
   if (prompt) RETURN_IF_ERROR(take("prompt", &record.prompt));
@@ -213,7 +304,7 @@ absl::StatusOr<std::vector<PromptRecord>> ReadPrompts(const std::string& path,
                                                  name == "prompt" || name == "messages" ||
                                                  name == "tools";
                                         }));
-      auto found = PromptOf(document.value, key, target_key);
+      auto found = PromptOf(document.value, path, key, target_key);
       if (!found.ok()) return Annotate(found.status(), where);
       record = *std::move(found);
     } else {

@@ -21,6 +21,9 @@ struct JsonlRecord {
   std::string prompt;
   std::string text;     // the completion where there is a prompt
   JinjaValue messages;  // of a conversation: {"role", "content"} each; null otherwise
+  // Of a conversation that is a prompt and a completion: the assistant's messages in the prompt,
+  // which are not learnt.
+  int64_t prompt_answers = 0;
 };
 
 // Which keys of a line's object are read. The values of others cost no memory.
@@ -38,9 +41,10 @@ absl::StatusOr<JsonDocument> ParseJsonlObject(absl::string_view line, absl::stri
 std::string ShownKeys(const nlohmann::json& object);
 
 // {"text": ...}, {"prompt": ..., "completion": ...} or {"messages": [{"role": ..., "content":
-// ...}, ...]}; other keys are passed over, but not in a message. kInvalidArgument,
-// "FILE:LINE: ...", for what is no JSON object (lone surrogates and doubled keys included),
-// for missing keys, values that are no strings, unknown roles, a conversation in which
+// ...}, ...]}, or a prompt and a completion that are lists of such messages. A content is a string,
+// or a list of {"type": "text", "text": ...}. Other keys are passed over, but not in a message.
+// kInvalidArgument, "FILE:LINE: ...", for what is no JSON object (lone surrogates and doubled keys
+// included), for missing keys, values that are no strings, unknown roles, a conversation in which
 // the assistant says nothing, and one of more than kMostConversationBytes: it is held many times
 // over while its template writes it.
 inline constexpr size_t kMostConversationBytes = 4u << 20;

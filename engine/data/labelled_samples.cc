@@ -98,8 +98,7 @@ absl::StatusOr<int64_t> LabelledSamples::AddTexts(const std::string& file,
   RETURN_IF_ERROR(ReadLabelledTexts(
       file, options.keys, /*needs_label=*/true, [&](const LabelledText& text) -> absl::Status {
         Sample sample;
-        ASSIGN_OR_RETURN(sample.labels,
-                         ReadLabel(text.label, classifier.labels, *classifier.problem));
+        ASSIGN_OR_RETURN(sample.labels, ReadLabel(text.label, classifier));
         ASSIGN_OR_RETURN(sample.text, encoder.Encode(text));
         return Add(sample);
       }));
@@ -118,7 +117,7 @@ absl::StatusOr<int64_t> LabelledSamples::AddWords(const std::string& file,
         sample.labels.assign(encoded.text.tokens.size(), kWithoutLabel);
         for (size_t word = 0; word < text.words.size(); ++word) {
           ASSIGN_OR_RETURN(const std::vector<float> label,
-                           ReadLabel(text.labels[word], classifier.labels, *classifier.problem));
+                           ReadLabel(text.labels[word], classifier));
           const int64_t at = encoded.first[word];
           if (at >= 0) sample.labels[static_cast<size_t>(at)] = label.front();
         }
@@ -137,6 +136,7 @@ absl::Status LabelledSamples::Add(const Sample& sample) {
     row.push_back(text.tokens[i] | text.types[i] << kTypeShift);
   }
   longest_ = std::max(longest_, static_cast<int64_t>(text.tokens.size()));
+  tokens_ += static_cast<int64_t>(text.tokens.size());
   return rows_.Append(row);
 }
 

@@ -69,6 +69,7 @@ class LabelledSamples {
   absl::StatusOr<Sample> Get(int64_t sample) const;
 
   int64_t longest() const { return longest_; }  // tokens
+  int64_t tokens() const { return tokens_; }    // of all samples
   // Changes with any sample.
   std::string fingerprint() const;
 
@@ -85,6 +86,7 @@ class LabelledSamples {
   ScratchRows rows_;
   const int64_t labels_;  // of a sample; 0: one of each token
   int64_t longest_ = 0;
+  int64_t tokens_ = 0;
 };
 
 }  // namespace spillway

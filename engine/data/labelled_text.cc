@@ -105,12 +105,6 @@ class Rows {
 
 std::string Shown(const json& label) { return ConfigReader::Shown(label); }
 
-std::string ShownNames(const std::vector<std::string>& names) {
-  const size_t count = std::min(names.size(), kShownLabels);
-  return absl::StrCat(absl::StrJoin(names.begin(), names.begin() + count, ", "),
-                      count < names.size() ? ", ..." : "");
-}
-
 // A number, or a string that is one.
 std::optional<double> NumberOf(const json& label) {
   double number = 0;
@@ -125,19 +119,20 @@ std::optional<double> NumberOf(const json& label) {
 }
 
 // The number of a label by its name, else by that number.
-absl::StatusOr<float> OneLabel(const json& label, const std::vector<std::string>& names) {
-  if (label.is_string()) {
-    const auto named = std::find(names.begin(), names.end(), label.get_ref<const std::string&>());
+absl::StatusOr<float> OneLabel(const json& label, const ClassifierConfig& classifier) {
+  const std::vector<std::string>& names = classifier.labels;
+  if (const auto name = LabelName(label)) {
+    const auto named = std::find(names.begin(), names.end(), *name);
     if (named != names.end()) return static_cast<float>(std::distance(names.begin(), named));
   }
-  const std::optional<double> number = NumberOf(label);
+  // Names that data gave are all that there are; numbered ones have their numbers, too.
+  const bool by_number = !classifier.labels_from_data || classifier.has_default_labels();
+  const std::optional<double> number = by_number ? NumberOf(label) : std::nullopt;
   if (number && *number >= 0 && *number < static_cast<double>(names.size()) &&
       *number == std::floor(*number)) {
     return static_cast<float>(*number);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("the label ", Shown(label), " is none of the ", names.size(),
-                   " of config.json (id2label): ", ShownNames(names), ", or their numbers from 0"));
+  return absl::InvalidArgumentError(UnknownLabel(label, classifier));
 }
 
 // A list, or a string that is one in JSON.
@@ -147,7 +142,8 @@ json ListOf(const json& label) {
 }
 
 absl::StatusOr<std::vector<float>> RightLabels(const json& label,
-                                               const std::vector<std::string>& names) {
+                                               const ClassifierConfig& classifier) {
+  const std::vector<std::string>& names = classifier.labels;
   const json list = ListOf(label);
   const auto is_bit = [](const json& one) { return one.is_number() && (one == 0 || one == 1); };
   if (list.is_array() && list.size() == names.size() &&
@@ -162,7 +158,7 @@ absl::StatusOr<std::vector<float>> RightLabels(const json& label,
   }
   std::vector<float> right(names.size(), 0);
   for (const json& name : list) {
-    ASSIGN_OR_RETURN(const float number, OneLabel(name, names));
+    ASSIGN_OR_RETURN(const float number, OneLabel(name, classifier));
     right[static_cast<size_t>(number)] = 1;
   }
   return right;
@@ -206,18 +202,41 @@ absl::Status ReadLabelledTexts(const std::string& path, const TextKeys& keys, bo
       });
 }
 
+std::optional<std::string> LabelName(const json& label) {
+  if (label.is_string()) return label.get<std::string>();
+  if (label.is_boolean() || label.is_number_integer()) return label.dump();
+  const double number = label.is_number() ? label.get<double>() : 0.5;
+  // Beyond this not every whole number is a double.
+  constexpr double kMostWhole = 9007199254740992.0;
+  if (number != std::floor(number) || std::abs(number) > kMostWhole) return std::nullopt;
+  return absl::StrCat(static_cast<int64_t>(number));
+}
+
+std::string ShownLabels(const std::vector<std::string>& labels) {
+  const size_t count = std::min(labels.size(), kShownLabels);
+  return absl::StrCat(absl::StrJoin(labels.begin(), labels.begin() + count, ", "),
+                      count < labels.size() ? ", ..." : "");
+}
+
+std::string UnknownLabel(const json& label, const ClassifierConfig& classifier) {
+  const std::vector<std::string>& names = classifier.labels;
+  return absl::StrCat("the label ", Shown(label), " is none of the ", names.size(),
+                      classifier.labels_from_data ? " of --data: " : " of config.json (id2label): ",
+                      ShownLabels(names),
+                      classifier.labels_from_data ? "" : ", or their numbers from 0");
+}
+
 absl::StatusOr<std::vector<float>> ReadLabel(const json& label,
-                                             const std::vector<std::string>& names,
-                                             ClassifierProblem problem) {
-  switch (problem) {
+                                             const ClassifierConfig& classifier) {
+  switch (*classifier.problem) {
     case ClassifierProblem::kSingleLabel: {
-      ASSIGN_OR_RETURN(const float one, OneLabel(label, names));
+      ASSIGN_OR_RETURN(const float one, OneLabel(label, classifier));
       return std::vector<float>{one};
     }
     case ClassifierProblem::kMultiLabel:
-      return RightLabels(label, names);
+      return RightLabels(label, classifier);
     case ClassifierProblem::kRegression:
-      return Numbers(label, names.size());
+      return Numbers(label, classifier.labels.size());
   }
   return absl::InternalError("unknown problem");
 }

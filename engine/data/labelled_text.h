@@ -49,10 +49,19 @@ absl::Status ReadLabelledTexts(const std::string& path, const TextKeys& keys, bo
 //   single label  a name, or a number
 //   multi-label   a list of names, or of a 0 or 1 for each; in a table such a list as JSON
 //   regression    a number; of several a list, in a table as JSON
-// kInvalidArgument says what it is, and what was expected. `problem`: see config.problem.
+// kInvalidArgument says what it is, and what was expected. REQUIRES: classifier.problem.
 absl::StatusOr<std::vector<float>> ReadLabel(const nlohmann::json& label,
-                                             const std::vector<std::string>& names,
-                                             ClassifierProblem problem);
+                                             const ClassifierConfig& classifier);
+
+// A label's name as labels of data are collected and compared: a string, or a whole number or truth
+// value as text; none for anything else.
+std::optional<std::string> LabelName(const nlohmann::json& label);
+
+// The first labels, with commas between.
+std::string ShownLabels(const std::vector<std::string>& labels);
+
+// "the label X is none of the 2 of config.json (id2label): ...".
+std::string UnknownLabel(const nlohmann::json& label, const ClassifierConfig& classifier);
 
 // Types become 0 where the model knows no other. kInvalidArgument for tokens and types of another
 // model.

@@ -88,6 +88,14 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view choic
   if (texts.empty()) return std::unique_ptr<Tokenizer>();
   absl::StatusOr<std::unique_ptr<Tokenizer>> loaded = LoadTokenizer(model_directory);
   if (!absl::IsNotFound(loaded.status())) return loaded;
+  for (const char* weights : {"model.safetensors", "model.safetensors.index.json"}) {
+    if (!Exists(absl::StrCat(model_directory, "/", weights))) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        loaded.status().message(),
+        ", but weights, which have learnt the tokens of one: put its "
+        "tokenizer.json there, or give --tokenizer DIR. --tokenizer chars (or bytes) insists: then "
+        "texts become other tokens than those the weights know"));
+  }
   ASSIGN_OR_RETURN(auto chars, NewCharTokenizer(texts));
   LogInfo(absl::StrCat(
       loaded.status().message(), ": texts are taken by their ", chars->vocabulary_size(),

@@ -26,7 +26,8 @@ absl::Status CheckTokenizerMemory(const std::string& directory, uint64_t memory_
 
 // `choice` is --tokenizer's: "model" (from `model_directory`), "chars" (from the
 // texts among `data`), "bytes", a directory, or "": the model's where it has one, else
-// chars where there is text, else nullptr (the data is tokens already).
+// chars where there is text (and kInvalidArgument where the model has weights), else nullptr (the
+// data is tokens already).
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view choice,
                                                          absl::string_view model_directory,
                                                          const std::vector<std::string>& data);

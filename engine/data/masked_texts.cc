@@ -34,6 +34,7 @@ absl::StatusOr<std::unique_ptr<MaskedTexts>> MaskedTexts::Lay(const TokenSource*
   } else {
     texts->windows_ = source->size() / texts->room_;
     texts->longest_ = options.seq_len;
+    texts->tokens_ = texts->windows_ * options.seq_len;
     if (texts->windows_ == 0) RETURN_IF_ERROR(source->CheckWindow(texts->room_));
   }
   return texts;
@@ -51,6 +52,7 @@ absl::StatusOr<int64_t> MaskedTexts::FindLines() {
     cut += end - begin > room_;
     const int64_t kept = std::min(room_, end - begin);
     longest_ = std::max(longest_, kept + around);
+    tokens_ += kept + around;
     return lines.Append({begin, kept});
   };
   for (int64_t first = 0; first < source_.size(); first += static_cast<int64_t>(tokens.size())) {

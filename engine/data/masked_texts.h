@@ -44,6 +44,7 @@ class MaskedTexts {
   absl::StatusOr<Text> Get(int64_t text) const;
 
   int64_t longest() const { return longest_; }  // tokens
+  int64_t tokens() const { return tokens_; }    // of all texts
   // Changes with any text.
   std::string fingerprint() const;
 
@@ -59,6 +60,7 @@ class MaskedTexts {
   int64_t windows_ = 0;
   std::unique_ptr<ScratchRows> lines_;  // [line] its first token and their number; null: windows
   int64_t longest_ = 0;
+  int64_t tokens_ = 0;
 };
 
 // kInvalidArgument, with what to do, where the tokenizer has no token that masks others; null is

@@ -56,6 +56,8 @@ absl::StatusOr<std::unique_ptr<PairedSamples>> PairedSamples::Read(
     row.insert(row.end(), target.begin(), target.end());
     samples->longest_source_ = std::max<int64_t>(samples->longest_source_, source.size());
     samples->longest_target_ = std::max<int64_t>(samples->longest_target_, target.size());
+    samples->source_tokens_ += static_cast<int64_t>(source.size());
+    samples->target_tokens_ += static_cast<int64_t>(target.size());
     return samples->rows_.Append(row);
   };
   for (const std::string& file : files) {

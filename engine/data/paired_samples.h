@@ -52,6 +52,9 @@ class PairedSamples {
   // Tokens.
   int64_t longest_source() const { return longest_source_; }
   int64_t longest_target() const { return longest_target_; }
+  // Of all samples.
+  int64_t source_tokens() const { return source_tokens_; }
+  int64_t target_tokens() const { return target_tokens_; }
   // Changes with any sample.
   std::string fingerprint() const;
 
@@ -61,6 +64,7 @@ class PairedSamples {
   // Of each sample how many tokens its source has, then those, then its target's.
   ScratchRows rows_;
   int64_t longest_source_ = 0, longest_target_ = 0;
+  int64_t source_tokens_ = 0, target_tokens_ = 0;
 };
 
 }  // namespace spillway

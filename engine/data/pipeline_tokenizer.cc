@@ -169,7 +169,8 @@ class PipelineTokenizer : public Tokenizer {
                          " has changed since it was read: the tokenizer that this used is not "
                          "there any more; put it back"));
       }
-      RETURN_IF_ERROR(WriteFileAtomically(absl::StrCat(directory, "/", name), *content));
+      RETURN_IF_ERROR(
+          WriteFileAtomically(absl::StrCat(directory, "/", name), *content, FileAccess::kShared));
     }
     return absl::OkStatus();
   }

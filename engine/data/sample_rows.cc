@@ -125,6 +125,7 @@ absl::StatusOr<std::unique_ptr<SampleRows>> SampleRows::Lay(const TokenSource& s
           return absl::OkStatus();
         }
         if (sample.tokens > most_tokens) ++cut;
+        rows->labels_ += labels;
         const Part part = {sample.first, std::min(sample.tokens, most_tokens)};
         return options.pack ? open.Add(part) : rows->AddRow({part});
       }));

@@ -57,6 +57,8 @@ class SampleRows {
 
   int64_t samples() const { return parts_.size() / 2; }
   int64_t positions() const { return positions_; }
+  // That carry loss.
+  int64_t labels() const { return labels_; }
   // Positions of the longest row.
   int64_t longest() const { return longest_; }
   // Changes with what any row holds.
@@ -71,6 +73,7 @@ class SampleRows {
   ScratchNumbers parts_;   // of every row's parts: first, tokens
   ScratchNumbers begins_;  // [row] its first part, and behind the last row their number
   int64_t positions_ = 0;
+  int64_t labels_ = 0;
   int64_t longest_ = 0;
 };
 

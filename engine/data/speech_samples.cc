@@ -63,6 +63,7 @@ absl::StatusOr<std::unique_ptr<SpeechSamples>> SpeechSamples::Read(
     if (options.end_token >= 0) row.push_back(options.end_token);
     samples->longest_target_ =
         std::max<int64_t>(samples->longest_target_, static_cast<int64_t>(text.size()) + around);
+    samples->target_tokens_ += static_cast<int64_t>(text.size()) + around;
     RETURN_IF_ERROR(samples->places_.Append({static_cast<int64_t>(file), pair.line}));
     return samples->rows_.Append(row);
   };

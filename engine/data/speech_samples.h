@@ -54,6 +54,7 @@ class SpeechSamples {
   absl::StatusOr<SpeechSample> Get(int64_t sample) const;
 
   int64_t longest_target() const { return longest_target_; }  // tokens
+  int64_t target_tokens() const { return target_tokens_; }    // of all samples
   int64_t prefix_tokens() const { return prefix_tokens_; }    // of every target, before the text
   double longest_seconds() const { return longest_seconds_; }
   // Changes with any text, and with the name or length of any sound's file.
@@ -67,7 +68,7 @@ class SpeechSamples {
   ScratchRows rows_;
   ScratchRows places_;  // of each sample its file's number and line
   std::vector<std::string> files_;
-  int64_t longest_target_ = 0, prefix_tokens_ = 0;
+  int64_t longest_target_ = 0, prefix_tokens_ = 0, target_tokens_ = 0;
   double longest_seconds_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -28,12 +29,14 @@ absl::Status ReadInPieces(const std::string& path,
                           const std::function<absl::Status(absl::string_view)>& take) {
   ASSIGN_OR_RETURN(const PlainFile file, OpenPlainFile(path));
   std::string piece(256 << 10, '\0');
-  while (true) {
+  for (bool first = true;; first = false) {
     const ssize_t got =
         RetryOnSignal([&] { return ::read(file.fd.get(), piece.data(), piece.size()); });
     if (got < 0) return ErrnoStatus(errno, absl::StrCat("read ", path));
     if (got == 0) return absl::OkStatus();
-    RETURN_IF_ERROR(take(absl::string_view(piece.data(), static_cast<size_t>(got))));
+    absl::string_view text(piece.data(), static_cast<size_t>(got));
+    if (first) absl::ConsumePrefix(&text, "\xef\xbb\xbf");
+    RETURN_IF_ERROR(take(text));
   }
 }
 

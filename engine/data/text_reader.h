@@ -21,8 +21,8 @@ struct PlainFile {
 // for. kNotFound for a missing file, kInvalidArgument for what is not a plain file.
 absl::StatusOr<PlainFile> OpenPlainFile(const std::string& path);
 
-// Calls `take` for each piece, in order; its first error ends the reading. Others as of
-// OpenPlainFile.
+// Calls `take` for each piece, in order, without a UTF-8 byte order mark at the beginning; its
+// first error ends the reading. Others as of OpenPlainFile.
 absl::Status ReadInPieces(const std::string& path,
                           const std::function<absl::Status(absl::string_view)>& take);
 

@@ -41,7 +41,7 @@ class ByteTokenizer : public Tokenizer {
   }
   absl::Status Save(absl::string_view directory) const override {
     return WriteFileAtomically(absl::StrCat(directory, "/", kBytesFile),
-                               "{\"kind\": \"bytes\", \"version\": 1}\n");
+                               "{\"kind\": \"bytes\", \"version\": 1}\n", FileAccess::kShared);
   }
   std::string fingerprint() const override { return "bytes"; }
 };

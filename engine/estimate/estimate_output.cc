@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/estimate/estimate.h"
+#include "engine/estimate/plan_text.h"
 #include "engine/estimate/run_forecast.h"
 #include "engine/options/drive_wear.h"
 #include "engine/ranks/shard_plan.h"
@@ -233,6 +234,19 @@ json EstimateJson(const Estimate& e) {
   return out;
 }
 
+namespace {
+
+std::string ExplainedPlanOf(const Estimate& e) {
+  PlanFacts facts;
+  facts.device_limit_bytes = e.plan.device_limit_bytes;
+  facts.host_limit_bytes = e.plan.host_limit_bytes;
+  facts.computing_bytes = e.plan.computing_bytes();
+  facts.forecast = e.forecast;
+  return ExplainedPlan(*e.plan.swaps, e.plan.graphs, facts);
+}
+
+}  // namespace
+
 std::string EstimateText(const Estimate& e) {
   const EstimateInput& in = e.input;
   const ModelShape& shape = in.shape;
@@ -307,6 +321,7 @@ std::string EstimateText(const Estimate& e) {
     absl::StrAppendFormat(&days, " (rated %.4g TB a day)", in.drive_bytes_per_day * 1e-12);
     line(days);
   }
+  if (in.options.explain) absl::StrAppend(&text, "\n", ExplainedPlanOf(e), "\n");
   return text;
 }
 

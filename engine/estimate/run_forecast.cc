@@ -217,11 +217,9 @@ StepForecast ForecastRun(const SwapPlan& plan, const StepClock& clock) {
 }
 
 std::string DescribeForecast(const StepForecast& forecast) {
-  const auto shown = [](double seconds) {
-    return seconds < 100 ? absl::StrFormat("%.3g s", seconds) : FormatDuration(seconds);
-  };
-  return absl::StrCat(shown(forecast.predicted_seconds), " a step, at least ",
-                      shown(forecast.bound_seconds), ", bound by ", ResourceName(forecast.binding));
+  return absl::StrCat(SecondsText(forecast.predicted_seconds), " a step, at least ",
+                      SecondsText(forecast.bound_seconds), ", bound by ",
+                      ResourceWords(forecast.binding));
 }
 
 }  // namespace spillway

@@ -57,7 +57,7 @@ struct ObservedRates {
 // nothing was moved, or the plan has nothing moved. A pure function.
 StepClock AtObservedRates(StepClock clock, const ObservedRates& observed);
 
-// "0.52 s a step, at least 0.48 s, bound by disk".
+// "0.52 s a step, at least 0.48 s, bound by the disk".
 std::string DescribeForecast(const StepForecast& forecast);
 
 }  // namespace spillway

@@ -250,4 +250,21 @@ absl::Status RefusalOf(const RunPlan& plan, bool measured) {
   return DoesNotFitError(text);
 }
 
+absl::Status CheckMachineMemory(const RunPlan& plan, bool separate_device, uint64_t machine_bytes) {
+  SPILLWAY_CHECK(plan.swaps.has_value());
+  const uint64_t host = plan.swaps->host_arena_bytes + plan.book_bytes;
+  const uint64_t device =
+      std::min(plan.device_limit_bytes,
+               plan.computing_bytes() + plan.whole_bytes + plan.swaps->device_arena_bytes);
+  const uint64_t needed = host + (separate_device ? 0 : device);
+  if (needed <= machine_bytes) return absl::OkStatus();
+  return DoesNotFitError(absl::StrCat(
+      "with --device-memory ", FormatBytes(plan.device_limit_bytes), " and --host-memory ",
+      FormatBytes(plan.host_limit_bytes), " this run takes ", FormatBytes(needed),
+      " of memory, and this machine has ", FormatBytes(machine_bytes),
+      plan.request.has_storage
+          ? ": give smaller budgets, and more of the state lives on NVMe"
+          : ": give smaller budgets, and --swap PATH for the rest of the state"));
+}
+
 }  // namespace spillway

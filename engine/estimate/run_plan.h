@@ -84,4 +84,8 @@ RunMinimums SmallestRunBudgets(const RunPlan& plan);
 // the budgets it names are exact. REQUIRES: !plan.swaps.
 absl::Status RefusalOf(const RunPlan& plan, bool measured = true);
 
+// kOk where the memory that the plan takes can be there at all, of a machine (or this rank's part
+// of it) with so many bytes; otherwise an error that ends in exit code 3. REQUIRES: plan.swaps.
+absl::Status CheckMachineMemory(const RunPlan& plan, bool separate_device, uint64_t machine_bytes);
+
 }  // namespace spillway

@@ -83,6 +83,22 @@ absl::string_view ResourceName(Resource resource) {
   return "?";
 }
 
+absl::string_view ResourceWords(Resource resource) {
+  switch (resource) {
+    case Resource::kDisk:
+      return "the disk";
+    case Resource::kCompute:
+      return "computing";
+    case Resource::kUpdate:
+      return "the optimizer's updates";
+    case Resource::kCopy:
+      return "copies to and from the GPU";
+    case Resource::kCollective:
+      return "exchanges between ranks";
+  }
+  return "?";
+}
+
 double PhaseForecast::SecondsOf(Resource resource) const {
   switch (resource) {
     case Resource::kDisk:

@@ -37,6 +37,9 @@ inline constexpr int kResourceCount = 5;
 
 // "disk", "compute", "update", "copy", "collective": as in metrics.jsonl.
 absl::string_view ResourceName(Resource resource);
+// For people: "the disk", "computing", "the optimizer's updates", "copies to and from the GPU",
+// "exchanges between ranks".
+absl::string_view ResourceWords(Resource resource);
 
 struct ForecastInput {
   std::array<PhaseTraffic, kPhases> traffic;

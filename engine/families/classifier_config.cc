@@ -46,6 +46,13 @@ void CheckNumbers(ConfigReader& reader, const std::vector<std::string>& names) {
 
 }  // namespace
 
+bool ClassifierConfig::has_default_labels() const {
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] != absl::StrCat("LABEL_", i)) return false;
+  }
+  return true;
+}
+
 const char* ProblemName(ClassifierProblem problem) {
   switch (problem) {
     case ClassifierProblem::kSingleLabel:

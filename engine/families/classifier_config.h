@@ -21,12 +21,16 @@ enum class ClassifierProblem {
 // of each: classifier(drop(x)).
 struct ClassifierConfig {
   std::vector<std::string> labels;  // [label] its name
+  bool labels_from_data = false;    // they are those of the training data, for messages
   bool of_tokens = false;           // one of them is right for each token: a single label
   // None: the first row of the data decides between the first two, as transformers has it.
   std::optional<ClassifierProblem> problem;
   Activation activation = Activation::kTanh;
   double input_dropout = 0;  // drop_in
   double dropout = 0;
+
+  // Whether the labels are only numbered: LABEL_0, LABEL_1, ..., as where no config names them.
+  bool has_default_labels() const;
 };
 
 // "single_label_classification", "multi_label_classification", "regression".

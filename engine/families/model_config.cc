@@ -1,19 +1,14 @@
 #include "engine/families/model_config.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <fstream>
 
 #include "absl/algorithm/container.h"
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "engine/families/family_table.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
@@ -109,7 +104,9 @@ absl::StatusOr<ModelConfig> Parse(const JsonDocument& document, const std::strin
   }
   if (!family->trained) {
     reader.Unsupported("model_type", absl::StrCat("model_type is \"", config.decoder.model_type,
-                                                  "\": this family can be estimated, not trained"));
+                                                  "\": this family can be estimated, not trained; "
+                                                  "supported model types: ",
+                                                  SupportedModelTypes()));
   }
   RETURN_IF_ERROR(reader.status());
   config.shape = config.resnet ? ShapeOf(*config.resnet) : ShapeOf(config.decoder);
@@ -161,51 +158,6 @@ ModelTask ModelConfig::task() const {
 const ClassifierConfig* ModelConfig::classifier() const {
   if (resnet) return &resnet->classifier;
   return decoder.classifier ? &*decoder.classifier : nullptr;
-}
-
-namespace {
-
-// "openai-community/gpt2", where there is no folder of the first name that it could be in.
-bool LooksLikeHubName(const std::string& dir) {
-  const std::vector<std::string> parts = absl::StrSplit(dir, '/');
-  if (parts.size() == 1) {
-    // Of the first models, which have no owner there.
-    constexpr absl::string_view kFirst[] = {"gpt2",        "distilgpt2", "bert-",
-                                            "distilbert-", "t5-",        "roberta-"};
-    if (absl::c_none_of(kFirst, [&](auto name) { return absl::StartsWith(dir, name); })) {
-      return false;
-    }
-  } else if (parts.size() != 2 || IsDirectory(parts[0])) {
-    return false;
-  }
-  return absl::c_all_of(parts, [](const std::string& part) {
-    return !part.empty() && absl::ascii_isalnum(part[0]) && absl::c_all_of(part, [](char c) {
-      return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
-    });
-  });
-}
-
-}  // namespace
-
-absl::Status CheckModelDirectory(const std::string& dir) {
-  if (IsDirectory(dir)) return absl::OkStatus();
-  struct stat info;
-  if (::stat(dir.c_str(), &info) == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--model ", dir,
-                     " is not a directory: give the one that holds config.json and the weights"));
-  }
-  const int error = errno;
-  if (error == ENOENT && LooksLikeHubName(dir)) {
-    const std::string name = dir.substr(dir.find('/') + 1);
-    return absl::NotFoundError(
-        absl::StrCat("--model ", dir,
-                     ": there is no such directory. It looks like a model's name on Hugging "
-                     "Face's hub, which `hf download ",
-                     dir, " --local-dir ", name,
-                     "` fetches (pip install huggingface_hub); then give --model ", name));
-  }
-  return ErrnoStatus(error, absl::StrCat("--model ", dir, ", a directory with a config.json"));
 }
 
 namespace {

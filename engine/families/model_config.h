@@ -47,11 +47,6 @@ absl::StatusOr<ModelConfig> ParseModelConfig(const JsonDocument& document,
                                              const std::string& pointer = "",
                                              std::optional<ModelTask> task = std::nullopt);
 
-// OK where --model names a directory. Otherwise what is wrong with it: kNotFound, or
-// kInvalidArgument and the like for a path that is none; of what looks like a model's name on
-// Hugging Face's hub, with the command that fetches it.
-absl::Status CheckModelDirectory(const std::string& dir);
-
 // Reads and parses `dir`/config.json, to be trained or generated with: what is unsupported is
 // kInvalidArgument. kNotFound when there is no file.
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& dir,

@@ -343,14 +343,16 @@ void ComputeDevice(const MachineFacts& facts, Page& page) {
     page.Warn("device", facts.device->Sentence(),
               "mend that to compute on the GPU; --device cpu says that the CPU is meant");
   } else {
-    page.Ok("device", facts.device->Sentence());
+    const std::string notice = facts.device->Notice(facts.gpu.hardware);
+    page.Ok("device", notice.empty() ? "computing on the CPU" : notice);
   }
 }
 
 void Compute(const MachineFacts& facts, Page& page) {
   page.Section("Compute");
   const std::string torch =
-      absl::StrCat(facts.torch_version, facts.torch_has_cuda ? ", with CUDA" : ", for the CPU");
+      absl::StrCat(facts.torch_version, facts.torch_has_cuda ? ", with CUDA" : ", for the CPU",
+                   facts.torch_folder.empty() ? "" : ", in ", facts.torch_folder);
   if (!facts.compute_library.ok()) {
     page.Bad("LibTorch", std::string(facts.compute_library.message()),
              "mend that: without it nothing is trained, generated or estimated");

@@ -102,8 +102,11 @@ nlohmann::json DoctorJson(const MachineFacts& facts, const std::vector<DoctorLin
   out["cores_quota"] = facts.cores_quota > 0 ? nlohmann::json(facts.cores_quota) : nullptr;
   out["cpu_features"] = facts.cpu_features;
   out["simd"] = std::string(SimdTargetName(facts.simd));
-  out["torch"] = {{"version", facts.torch_version}, {"cuda", facts.torch_has_cuda}};
+  out["torch"] = {{"version", facts.torch_version},
+                  {"cuda", facts.torch_has_cuda},
+                  {"folder", facts.torch_folder}};
   out["device"] = facts.device.ok() ? nlohmann::json(facts.device->Text()) : nullptr;
+  out["has_gpu"] = facts.gpu.hardware;
   out["gpus"] = nlohmann::json::array();
   for (const GpuFacts::Device& gpu : facts.gpu.devices) {
     out["gpus"].push_back(

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/adapters/adapter_file.h"
+#include "engine/run/run_record.h"
 #include "engine/run/run_state.h"
 #include "engine/weights/safetensors.h"
 #include "engine/weights/safetensors_model.h"
@@ -116,9 +117,9 @@ absl::Status NothingIn(const std::string& path) {
 }
 
 absl::StatusOr<nlohmann::json> InspectDirectory(const std::string& path,
-                                                const InspectProgress& progress) {
+                                                const InspectProgress& progress, bool digests) {
   const auto commit = FileSystem::Real().Look(CommitManifestPath(path), SymbolicLink::kFollow);
-  if (commit.ok()) return InspectRun(path, progress);
+  if (commit.ok()) return InspectRun(path, progress, digests);
   if (!absl::IsNotFound(commit.status())) return commit.status();
   if (const auto freed = ReadFreedState(path); freed.ok()) return InspectFreed(path, *freed);
   if (Has(path, "model.safetensors") || Has(path, kIndex)) return InspectModel(path);
@@ -130,15 +131,16 @@ absl::StatusOr<nlohmann::json> InspectDirectory(const std::string& path,
 
 }  // namespace
 
-absl::StatusOr<nlohmann::json> Inspect(const std::string& path, const InspectProgress& progress) {
+absl::StatusOr<nlohmann::json> Inspect(const std::string& path, const InspectProgress& progress,
+                                       bool digests) {
   const auto found = FileSystem::Real().Look(path, SymbolicLink::kFollow);
   if (absl::IsNotFound(found.status())) {
     return absl::NotFoundError(absl::StrCat(path, " does not exist; ", kReads));
   }
   RETURN_IF_ERROR(found.status());
-  if (found->kind == FileInfo::Kind::kDirectory) return InspectDirectory(path, progress);
+  if (found->kind == FileInfo::Kind::kDirectory) return InspectDirectory(path, progress, digests);
   if (found->kind == FileInfo::Kind::kFile) {
-    if (BeginsAsManifest(path)) return InspectCommit(path, progress);
+    if (BeginsAsManifest(path)) return InspectCommit(path, progress, digests);
     if (absl::EndsWith(path, kIndex)) return InspectModel(ParentPath(path));
     for (const absl::string_view other : {".npy", ".bin", ".txt", ".jsonl", ".json", ".pt"}) {
       if (absl::EndsWith(path, other)) {
@@ -213,18 +215,100 @@ void Digests(std::string* out, const json& digests) {
   }
 }
 
-std::string IdentityText(const json& run) {
-  std::string out = "Identity (the same on every --resume, but for --allow-change)\n";
-  for (const json& pair : run["identity"]) Field(&out, Text(pair[0]), Text(pair[1]));
-  for (const json& change : run["changes"]) {
-    Field(&out, absl::StrCat("from step ", change["step"].get<int64_t>()),
+// From which steps on the run is not the one that was asked for first.
+void Changes(std::string* out, const json& changes) {
+  for (const json& change : changes) {
+    Field(out, absl::StrCat("from step ", change["step"].get<int64_t>()),
           absl::StrCat(Text(change["name"]), " ", Text(change["to"]), " instead of ",
                        Text(change["from"])));
   }
+}
+
+std::string IdentityText(const json& run) {
+  std::string out = "Identity (the same on every --resume, but for --allow-change)\n";
+  for (const json& pair : run["identity"]) Field(&out, Text(pair[0]), Text(pair[1]));
+  Changes(&out, run["changes"]);
+  return out;
+}
+
+// "0.5123 at step 12".
+std::string LossText(const json& row) {
+  const json& loss = row["loss"];
+  return absl::StrCat(
+      loss.is_number() ? absl::StrFormat("%.4f", loss.get<double>()) : std::string("none"),
+      " at step ", row["step"].get<int64_t>());
+}
+
+// A path, or several.
+std::string GivenText(const json& given) {
+  if (given.is_string()) return Text(given);
+  std::string text;
+  for (const json& one : given.is_array() ? given : json::array()) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", one.is_string() ? Text(one) : one.dump());
+  }
+  return text;
+}
+
+// The directories that the state is in, each with its bytes.
+void States(std::string* out, const json& files) {
+  std::map<std::string, uint64_t> bytes;
+  for (const json& file : files) {
+    bytes[ParentPath(file["file"].get<std::string>())] += file["bytes"].get<uint64_t>();
+  }
+  const char* name = "state";
+  for (const auto& [directory, size] : bytes) {
+    Field(out, name, absl::StrCat(FormatBytes(size), " in ", Shown(directory)));
+    name = "";
+  }
+}
+
+std::string SummaryText(const json& run) {
+  const json& summary = run["summary"];
+  const std::string directory = ParentPath(run["manifest"].get<std::string>());
+  const auto step = run["step"].get<int64_t>();
+  const std::string of =
+      summary.contains("steps") ? absl::StrCat(" of ", summary["steps"].get<int64_t>()) : "";
+  std::string out = absl::StrCat(
+      Shown(directory), ": ",
+      summary.contains("state")     ? Text(summary["state"])
+      : run["finished"].get<bool>() ? "a finished run"
+                                    : "a run",
+      summary.contains("message") ? absl::StrCat(" (", Text(summary["message"]), ")") : "", "\n");
+  const std::string when =
+      run.contains("committed") ? ", " + TimeText(run["committed"].get<int64_t>()) : "";
+  Field(&out, "last commit", absl::StrCat("step ", step, of, when));
+  if (summary.contains("loss")) {
+    std::string text = LossText(summary["loss"].front());
+    if (summary["loss"].size() > 1) {
+      absl::StrAppend(&text, ", ", LossText(summary["loss"].back()));
+    }
+    Field(&out, "loss", text);
+  }
+  if (summary.contains("held_out")) {
+    const json& held_out = summary["held_out"];
+    std::string text = LossText(held_out);
+    if (held_out.contains("best_step")) {
+      absl::StrAppend(&text, "; the best of all at step ", held_out["best_step"].get<int64_t>());
+    }
+    Field(&out, "held out", text);
+  }
+  if (summary.contains("model")) Field(&out, "model", GivenText(summary["model"]));
+  if (summary.contains("data")) Field(&out, "data", GivenText(summary["data"]));
+  Field(&out, "parameters",
+        absl::StrCat(Grouped(run["parameters"].get<uint64_t>()), " in ", run["units"].get<int>(),
+                     " units"));
+  Field(&out, "compute",
+        absl::StrCat(Text(run["dtype"]), ", ", run["threads"].get<int>(), " threads",
+                     summary.contains("optimizer") ? ", " + Text(summary["optimizer"]) : ""));
+  Changes(&out, run["changes"]);
+  States(&out, run["files"]);
+  if (summary.contains("exported")) Field(&out, "exported", Text(summary["exported"]));
+  Field(&out, "--digests", "reads and checks all of the state, and shows its digests");
   return out;
 }
 
 std::string RunText(const json& run) {
+  if (!run.contains("digests")) return SummaryText(run);
   std::string out = absl::StrCat("Commit of step ", run["step"].get<int64_t>(),
                                  run["finished"].get<bool>() ? ", finished\n" : ", not finished\n");
   const int64_t skipped = run["step"].get<int64_t>() - run["applied_steps"].get<int64_t>();

@@ -15,11 +15,12 @@ namespace spillway {
 // "parameters", "bytes", "dtypes": {dtype: elements}, "files": [{file, bytes}], "tensors": [{name,
 // dtype, shape, file, offset, bytes}]}. kNotFound and kInvalidArgument for a path that is none of
 // these, with what would be; kDataLoss for one whose bytes are wrong.
+// `digests`: whether the state of a run is read, for the digests of its planes.
 absl::StatusOr<nlohmann::json> Inspect(const std::string& path,
-                                       const InspectProgress& progress = {});
+                                       const InspectProgress& progress = {}, bool digests = true);
 
 // The same for people, 80 columns but where names and paths are longer; control characters of names
-// and metadata are \xNN.
+// and metadata are \xNN. Of a run without digests: what it is and how far, in a dozen lines.
 std::string InspectText(const nlohmann::json& json);
 
 }  // namespace spillway

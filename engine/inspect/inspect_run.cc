@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/inspect/run_summary.h"
 #include "io/base/status.h"
 #include "io/checksum.h"
 
@@ -93,16 +94,21 @@ nlohmann::json InspectFreed(const std::string& output, const RunState& state) {
 }
 
 absl::StatusOr<nlohmann::json> InspectCommit(const std::string& manifest_path,
-                                             const InspectProgress& progress) {
+                                             const InspectProgress& progress, bool digests) {
   ASSIGN_OR_RETURN(CommittedRun run, OpenCommit(manifest_path));
   RETURN_IF_ERROR(run.OpenOtherParts());
   nlohmann::json json;
   json["kind"] = "run";
   json["manifest"] = manifest_path;
   AddState(run.state, json);
-  ASSIGN_OR_RETURN(json["digests"], DigestState(run.source(), progress));
-  const std::string all = json["digests"].dump();
-  json["digest"] = Hex(Checksum(all.data(), all.size()));
+  const auto found = FileSystem::Real().Look(manifest_path, SymbolicLink::kFollow);
+  if (found.ok()) json["committed"] = found->modified_ns / 1'000'000'000;
+  json["summary"] = SummaryOfRun(ParentPath(manifest_path));
+  if (digests) {
+    ASSIGN_OR_RETURN(json["digests"], DigestState(run.source(), progress));
+    const std::string all = json["digests"].dump();
+    json["digest"] = Hex(Checksum(all.data(), all.size()));
+  }
   json["extents"] = nlohmann::json::array();
   std::map<std::string, uint64_t> file_bytes;
   const std::vector<const SwapStore*> shards = run.shards();
@@ -130,8 +136,8 @@ absl::StatusOr<nlohmann::json> InspectCommit(const std::string& manifest_path,
 }
 
 absl::StatusOr<nlohmann::json> InspectRun(const std::string& output,
-                                          const InspectProgress& progress) {
-  auto json = InspectCommit(CommitManifestPath(output), progress);
+                                          const InspectProgress& progress, bool digests) {
+  auto json = InspectCommit(CommitManifestPath(output), progress, digests);
   if (absl::IsNotFound(json.status())) {
     return absl::NotFoundError(absl::StrCat("there is no commit in ", output));
   }

@@ -40,6 +40,8 @@ std::string DeviceChoice::Sentence() const {
                       FormatBytes(gpu->free_bytes), " free of ", FormatBytes(gpu->total_bytes));
 }
 
+std::string DeviceChoice::Notice(bool has_gpu) const { return gpu || has_gpu ? Sentence() : ""; }
+
 uint64_t GpuBudgetBytes(uint64_t free_bytes) {
   // Whole MiB, so that a message can name it to the byte.
   return (free_bytes - free_bytes / 20) / kMiB * kMiB;

@@ -37,6 +37,9 @@ struct DeviceChoice {
   std::string Text() const;
   // For people, in one line.
   std::string Sentence() const;
+  // What the log says of `auto`: the GPU, or why a machine that has one computes on the CPU; ""
+  // where there is none to speak of.
+  std::string Notice(bool has_gpu) const;
 };
 
 // What of a GPU's free memory is left alone where --device-memory is not given: what comes and

@@ -1,11 +1,14 @@
 #include "engine/machine/gpu_probe.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <unistd.h>
 
 #include <memory>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/machine/block_device.h"
 
 namespace spillway {
 namespace {
@@ -82,8 +85,27 @@ Library LoadNvml() {
 
 }  // namespace
 
+bool HasNvidiaGpu(const std::string& root) {
+  for (const char* path : {"/dev/nvidia0", "/dev/nvidiactl", "/proc/driver/nvidia/version"}) {
+    if (::access((root + path).c_str(), F_OK) == 0) return true;
+  }
+  const std::string bus = root + "/sys/bus/pci/devices";
+  const auto close = [](DIR* open) { ::closedir(open); };
+  const std::unique_ptr<DIR, decltype(close)> folder(::opendir(bus.c_str()), close);
+  if (folder == nullptr) return false;
+  while (const dirent* const entry = ::readdir(folder.get())) {
+    const std::string device = absl::StrCat(bus, "/", entry->d_name);
+    if (ReadFirstLine(device + "/vendor") == "0x10de" &&
+        absl::StartsWith(ReadFirstLine(device + "/class"), "0x03")) {
+      return true;
+    }
+  }
+  return false;
+}
+
 GpuFacts ProbeGpus() {
   GpuFacts facts;
+  facts.hardware = HasNvidiaGpu();
   facts.kernel_driver =
       ::access("/proc/driver/nvidia/version", F_OK) == 0 || ::access("/dev/nvidiactl", F_OK) == 0;
   facts.compute_library = CanLoad("libcuda.so.1");

@@ -15,6 +15,7 @@ struct GpuFacts {
     uint64_t total_bytes = 0;
     uint64_t free_bytes = 0;
   };
+  bool hardware = false;            // HasNvidiaGpu
   bool kernel_driver = false;       // /proc/driver/nvidia or /dev/nvidiactl is there
   bool management_library = false;  // libnvidia-ml.so.1 could be loaded
   bool compute_library = false;     // libcuda.so.1 could be loaded
@@ -23,6 +24,11 @@ struct GpuFacts {
   int cuda_version = 0;             // the newest CUDA it runs: 13000 is 13.0
   std::vector<Device> devices;
 };
+
+// Whether this machine has a GPU of NVIDIA's, usable or not: a device file, the kernel's driver, or
+// a display controller of that vendor on the PCI bus. `root`: of the files that are looked at; ""
+// is this machine's. Any thread.
+bool HasNvidiaGpu(const std::string& root = "");
 
 // Any thread. The libraries are found as the loader finds them.
 GpuFacts ProbeGpus();

@@ -84,6 +84,11 @@ std::vector<std::pair<std::string, std::string>> Launcher() {
 
 }  // namespace
 
+ProcessorFacts ProbeProcessor() {
+  return {FieldOf("/proc/cpuinfo", "model name"), static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)),
+          FactNumber("/proc/meminfo", "MemTotal") * 1024};
+}
+
 MachineFacts ProbeMachine(const std::vector<std::string>& swap_paths) {
   MachineFacts facts;
   utsname names = {};
@@ -94,7 +99,8 @@ MachineFacts ProbeMachine(const std::vector<std::string>& swap_paths) {
   facts.open_files = LimitOf(RLIMIT_NOFILE);
   for (const std::string& path : swap_paths) facts.paths.push_back(ProbePath(path));
 
-  facts.memory_bytes = FactNumber("/proc/meminfo", "MemTotal") * 1024;
+  const ProcessorFacts processor = ProbeProcessor();
+  facts.memory_bytes = processor.memory_bytes;
   facts.available_bytes = AvailableMemoryBytes();
   facts.cgroup_limit_bytes = CgroupMemoryLimitBytes();
   facts.spendable_bytes = SpendableMemoryBytes();
@@ -102,8 +108,8 @@ MachineFacts ProbeMachine(const std::vector<std::string>& swap_paths) {
   facts.huge_pages_free_bytes = FactNumber("/proc/meminfo", "HugePages_Free") *
                                 FactNumber("/proc/meminfo", "Hugepagesize") * 1024;
 
-  facts.cpu = FieldOf("/proc/cpuinfo", "model name");
-  facts.cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  facts.cpu = processor.cpu;
+  facts.cores = processor.cores;
   facts.cores_allowed = AllowedCores();
   facts.cores_quota = CgroupCores();
   facts.cpu_features = CpuFeatures();

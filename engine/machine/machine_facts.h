@@ -47,6 +47,7 @@ struct MachineFacts {
   NativeProducts products;
 
   std::string torch_version;
+  std::string torch_folder;  // where it was found; "": by the dynamic linker, or nowhere
   bool torch_has_cuda = false;
   absl::Status compute_library;  // whether what computes with LibTorch can be opened
   GpuFacts gpu;
@@ -56,6 +57,14 @@ struct MachineFacts {
   // What launchers (torchrun, mpirun, srun) say of ranks: {"WORLD_SIZE", "2"}.
   std::vector<std::pair<std::string, std::string>> launcher;
 };
+
+// What a run says of the machine that it computes on.
+struct ProcessorFacts {
+  std::string cpu;  // "" where the kernel does not name it
+  int cores = 1;    // of the machine
+  uint64_t memory_bytes = 0;
+};
+ProcessorFacts ProbeProcessor();
 
 // Looks and tries; takes some hundred milliseconds and leaves nothing behind. `swap_paths`:
 // directories that are there or not. What LibTorch has is the caller's to fill in.

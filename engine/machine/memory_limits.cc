@@ -6,9 +6,12 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "engine/machine/process_limits.h"
+#include "io/base/format_bytes.h"
+#include "io/base/log.h"
 
 namespace spillway {
 namespace {
@@ -118,6 +121,34 @@ uint64_t SpendableMemoryBytes(int processes) {
 uint64_t CgroupMemoryLimitBytes() {
   const uint64_t limit = ReadCgroups().limit;
   return limit >= uint64_t{1} << 62 ? UINT64_MAX : limit;
+}
+
+uint64_t MachineMemoryBytes() {
+  const uint64_t machine = ProcField("/proc/meminfo", "MemTotal");
+  return machine == 0 ? CgroupMemoryLimitBytes() : std::min(machine, CgroupMemoryLimitBytes());
+}
+
+absl::Status CheckGivenBudgets(uint64_t device_bytes, uint64_t host_bytes, int processes) {
+  constexpr char kDevice[] = "--device-memory", kHost[] = "--host-memory";
+  const std::string each = processes > 1 ? absl::StrCat(" for each of ", processes, " ranks") : "";
+  if (device_bytes > 0 && host_bytes > 0) {
+    const uint64_t machine = MachineMemoryBytes() / static_cast<uint64_t>(processes);
+    if (device_bytes <= machine && host_bytes <= machine - device_bytes) return absl::OkStatus();
+    LogWarning(absl::StrCat(kDevice, " ", FormatBytes(device_bytes), " and ", kHost, " ",
+                            FormatBytes(host_bytes), " are more together than the ",
+                            FormatBytes(machine), " of memory that this machine has", each,
+                            " (on a CPU both are RAM)"));
+    return absl::OkStatus();
+  }
+  const uint64_t given = std::max(device_bytes, host_bytes);
+  const uint64_t spendable = SpendableMemoryBytes(processes);
+  if (given == 0 || given < spendable) return absl::OkStatus();
+  const char* const said = device_bytes > 0 ? kDevice : kHost;
+  const char* const left = device_bytes > 0 ? kHost : kDevice;
+  return DoesNotFitError(
+      absl::StrCat("of the ", FormatBytes(spendable), " of memory that can be used here", each,
+                   ", ", said, " ", FormatBytes(given), " leaves nothing for ", left,
+                   " (on a CPU both are RAM): give ", left, ", too, or less of ", said));
 }
 
 void ChooseBudgets(uint64_t* device_bytes, uint64_t* host_bytes, int processes) {

@@ -22,6 +22,14 @@ uint64_t SpendableMemoryBytes(int processes = 1);
 // The tightest memory limit of our cgroups; UINT64_MAX where nothing limits.
 uint64_t CgroupMemoryLimitBytes();
 
+// What this machine, or our cgroup, has of memory in all; UINT64_MAX where neither says it.
+uint64_t MachineMemoryBytes();
+
+// Of budgets (0: not given) that both are of the host's memory, each of `processes` alike. An error
+// that ends in exit code 3 where one alone leaves nothing for the other. A warning where they are
+// more together than the machine has: a run that takes no more than there is goes well.
+absl::Status CheckGivenBudgets(uint64_t device_bytes, uint64_t host_bytes, int processes = 1);
+
 // Budgets that were not given (0): what SpendableMemoryBytes says; a third of it for computing, the
 // rest for state.
 void ChooseBudgets(uint64_t* device_bytes, uint64_t* host_bytes, int processes = 1);

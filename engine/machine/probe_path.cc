@@ -85,6 +85,15 @@ FilesystemKind KindOfFilesystem(absl::string_view name) {
   return absl::StartsWith(name, "fuse.") ? FilesystemKind::kNetwork : FilesystemKind::kDisk;
 }
 
+bool IsKernelFilesystem(absl::string_view name) {
+  for (const absl::string_view kernel :
+       {"proc", "sysfs", "cgroup", "cgroup2", "devpts", "debugfs", "tracefs", "securityfs", "bpf",
+        "configfs", "pstore", "efivarfs", "binfmt_misc"}) {
+    if (name == kernel) return true;
+  }
+  return false;
+}
+
 PathFacts ProbePath(const std::string& path) {
   PathFacts facts;
   facts.path = path;

@@ -34,6 +34,9 @@ enum class FilesystemKind { kDisk, kMemory, kNetwork, kOverlay };
 // Of a file system's name: "tmpfs", "nfs4", "fuse.sshfs", "overlay". Pure.
 FilesystemKind KindOfFilesystem(absl::string_view name);
 
+// Whether it is one of the kernel's own (proc, sysfs, ...), in which nobody makes files. Pure.
+bool IsKernelFilesystem(absl::string_view name);
+
 // Makes a file without a name below `path`, so that nothing stays behind whatever happens
 // (or, where the file system has no such files, one that loses its name at once). Any thread.
 PathFacts ProbePath(const std::string& path);

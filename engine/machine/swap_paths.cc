@@ -9,6 +9,7 @@
 #include "engine/machine/block_device.h"
 #include "engine/machine/probe_path.h"
 #include "io/base/log.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {
@@ -67,8 +68,19 @@ std::string SwapPathOfRank(const std::string& path, int local_rank) {
   return absl::StrReplaceAll(path, {{"{rank}", absl::StrCat(local_rank)}});
 }
 
+absl::Status CheckTakesFiles(absl::string_view flag, const std::string& path) {
+  std::string there = path;
+  while (!Exists(there) && ParentPath(there) != there) there = ParentPath(there);
+  const std::string filesystem = FindMount(there).filesystem;
+  if (!IsKernelFilesystem(filesystem)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      flag, " ", path, " cannot be made: ", there, " is the kernel's own (", filesystem,
+      "), in which there are no other files: name a directory on a drive"));
+}
+
 absl::Status CheckSwapParents(const std::vector<std::string>& parents, FileSystem& files) {
   for (auto parent = parents.begin(); parent != parents.end(); ++parent) {
+    if (&files == &FileSystem::Real()) RETURN_IF_ERROR(CheckTakesFiles("--swap", *parent));
     if (std::find(parents.begin(), parent, *parent) != parent) {
       return absl::InvalidArgumentError(absl::StrCat("the swap path ", *parent, " is given twice"));
     }

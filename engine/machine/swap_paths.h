@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "io/file_system.h"
 
 namespace spillway {
@@ -21,5 +22,9 @@ absl::Status CheckSwapParents(const std::vector<std::string>& parents,
 // Warns of a path in memory (tmpfs), on a network, in a container's layers, or where others
 // could replace directories.
 void WarnOfSwapParents(const std::vector<std::string>& parents);
+
+// OK where files can be made below `path`, which need not exist, as far as its filesystem is
+// concerned; kInvalidArgument, "FLAG PATH cannot be made: ...", in one of the kernel's own.
+absl::Status CheckTakesFiles(absl::string_view flag, const std::string& path);
 
 }  // namespace spillway

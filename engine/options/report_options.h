@@ -16,11 +16,23 @@ struct TraceOptions {
   int64_t steps = 10;
 };
 
+// How much data there is to learn from, or to evaluate on.
+struct DatasetSize {
+  std::string unit = "samples";  // what its samples are: "windows", "texts", "pictures", ...
+  int64_t samples = 0;           // 0: there is no such data, or nobody has said
+  int64_t tokens = 0;            // that the model reads of all of them; 0: it reads no tokens
+  int64_t labels = 0;            // that count in the loss; 0: not counted
+};
+
 struct ReportOptions {
   RunOrigin origin;
+  DatasetSize data_size, evaluation_size;
 
-  int64_t eval_every = 0;       // 0: only at the end, when there is evaluation data
-  std::string metric = "loss";  // by which one is the best: of MeasureKinds
+  bool explain = false;  // the log has the whole plan, line by line
+
+  int64_t eval_every = 0;         // 0: only at the end, when there is evaluation data
+  bool eval_every_epoch = false;  // eval_every becomes an epoch's steps
+  std::string metric = "loss";    // by which one is the best: of MeasureKinds
 
   std::string tensorboard;  // directory for event files; empty: none
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/measures/sample_text.h"
 #include "engine/measures/text_measures.h"
 #include "engine/model/state_buffer.h"
 #include "engine/numeric/quality.h"
@@ -71,6 +72,9 @@ class StepCompute {
   // step from now on. None without it. Changes no bit of any result.
   virtual void KeepGraphs(std::vector<bool> units) {}
 
+  // Samples of an epoch, of all ranks; 0: not known.
+  virtual int64_t training_samples() const { return 0; }
+
   // Loads the micro-batches of step `step` (from 1). `loss_scale` multiplies the loss.
   virtual absl::Status BeginTrain(int64_t step, double loss_scale) = 0;
 
@@ -124,12 +128,22 @@ class StepCompute {
                                  const std::function<absl::Status()>& pass) {
     return absl::OkStatus();
   }
+  // Whether evaluations also write what comes behind some prompts, for people to read.
+  virtual bool writes_samples() const { return false; }
+  // Writes them, after the evaluation. `pass` and `at_once` as of MakeTexts.
+  virtual absl::StatusOr<std::vector<SampleText>> WriteSamples(
+      int64_t at_once, const std::function<absl::Status()>& pass) {
+    return std::vector<SampleText>();
+  }
   // What they have of what they should be, text by text.
   virtual const std::vector<TextCounts>& text_counts() const {
     static const auto& none = *new std::vector<TextCounts>();
     return none;
   }
   virtual int64_t label_count() const = 0;
+  // Tokens that the model reads of the same batches, without padding, on this rank; 0 where it
+  // reads something else.
+  virtual int64_t token_count() const { return 0; }
   // Of the step begun last on all ranks, where there are several: its mean is theirs. Before
   // the step's first op; label_count() is this from then on.
   virtual void SetLabelCount(int64_t count) {}

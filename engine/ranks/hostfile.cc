@@ -7,7 +7,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 
 namespace spillway {
@@ -15,10 +14,6 @@ namespace {
 
 constexpr int kMostSlots = 1 << 20;
 constexpr char kDefaultPort[] = "29500";  // DeepSpeed's and torch's
-
-// What a shell takes as it is.
-constexpr char kPlain[] =
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
 
 // Without the flags that have made the command what it is, and their values.
 std::vector<std::string> WithoutLaunchFlags(const std::vector<std::string>& command) {
@@ -140,14 +135,6 @@ absl::StatusOr<std::vector<std::string>> MpirunCommand(const std::vector<HostSlo
   const std::vector<std::string> kept = WithoutLaunchFlags(command);
   words.insert(words.end(), kept.begin(), kept.end());
   return words;
-}
-
-std::string ShellLine(const std::vector<std::string>& words) {
-  return absl::StrJoin(words, " ", [](std::string* out, const std::string& word) {
-    const bool plain = !word.empty() && word.find_first_not_of(kPlain) == std::string::npos;
-    absl::StrAppend(
-        out, plain ? word : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'"));
-  });
 }
 
 }  // namespace spillway

@@ -33,7 +33,4 @@ absl::StatusOr<std::vector<std::string>> MpirunCommand(const std::vector<HostSlo
                                                        std::optional<int> ranks,
                                                        const EnvironmentMap& environment);
 
-// As a shell reads it: words quoted where they need it.
-std::string ShellLine(const std::vector<std::string>& words);
-
 }  // namespace spillway

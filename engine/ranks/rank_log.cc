@@ -11,6 +11,7 @@ void SetUpRankLog(const Launch& launch) {
   if (launch.rank == 0) return;
   SetLogPrefix(RankPrefix(launch.rank));
   SetLogLevel(LogLevel::kWarning);
+  ShareTerminal(true);
 }
 
 }  // namespace spillway

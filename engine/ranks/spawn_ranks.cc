@@ -28,6 +28,7 @@
 #include "io/base/clock.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/base/terminal.h"
 #include "io/base/unique_fd.h"
 #include "io/file.h"
 
@@ -254,7 +255,10 @@ class Spawner {
   }
 
   static void Print(absl::string_view lines) {
-    (void)WriteAll(STDERR_FILENO, lines.data(), lines.size());  // nobody reads: nobody misses it
+    if (lines.empty()) return;
+    // On a terminal the first rank's progress may stand there.
+    const std::string text = absl::StrCat(RedrawsStderr() ? kClearLine : "", lines);
+    (void)WriteAll(STDERR_FILENO, text.data(), text.size());  // nobody reads: nobody misses it
   }
 
   // A buffer of each rank's, so that signals do not wait for a rank that never stops talking.
@@ -351,6 +355,7 @@ absl::StatusOr<int> SpawnRanks(const SpawnOptions& options) {
         absl::StrCat("--ranks ", options.ranks, " is more than the ", kMostSpawned,
                      " that are started on one machine: use srun or mpirun over several"));
   }
+  ShareTerminal(true);  // with the first of them
   Spawner spawner(options);
   RETURN_IF_ERROR(spawner.Start());
   return spawner.Wait();

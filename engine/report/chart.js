@@ -1,6 +1,6 @@
 "use strict";
 // A line or area chart as SVG: axes, legend, read-out under the pointer, logarithmic scale,
-// zoom along x. Charts of one group share their zoom and their cursor.
+// zoom along x. Charts of one group share their zoom and their cursor, and what x is.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -51,12 +51,15 @@ const FORMATS = {
 
 // --- Scales.
 
-// About `count` round numbers from low to high; bytes are round in powers of two.
+// About `count` round numbers from low to high; bytes are round in powers of two, long times in
+// minutes or hours.
 function linearTicks(low, high, count, unit) {
   let step = (high - low) / count;
   let base = 1;
   if (unit === "bytes") {
     while (step / base >= 1024) base *= 1024;
+  } else if (unit === "seconds" && step >= 30) {
+    base = step >= 1800 ? 3600 : 60;
   }
   const rough = step / base;
   const power = Math.pow(10, Math.floor(Math.log10(rough)));
@@ -106,10 +109,19 @@ function nearest(xs, x) {
 
 // --- What the charts of a page share.
 
+// What x may be: steps, or whatever else grows with them. `head` is the read-out's first line, for x
+// and the point before it.
+const STEPS = {
+  title: "step", format: FORMATS.count, unit: "count", whole: true,
+  head: (x, before) => x - before > 1
+    ? `steps ${FORMATS.count(before + 1)} to ${FORMATS.count(x)}` : `step ${FORMATS.count(x)}`,
+};
+
 class ChartGroup {
   constructor(domain) {
-    this.domain = domain;   // all steps: [first, last]
-    this.range = domain;    // those in view
+    this.axis = STEPS;
+    this.domain = domain;   // all of x: [first, last]
+    this.range = domain;    // what is in view
     this.smoothing = 0;
     this.printing = false;
     this.charts = [];
@@ -120,6 +132,13 @@ class ChartGroup {
     this.range = range || this.domain;
     this.onZoom(this.range !== this.domain);
     this.redraw();
+  }
+
+  // Another x: `domain` is all of it.
+  setAxis(axis, domain) {
+    this.axis = axis;
+    this.domain = domain;
+    this.zoom(null);
   }
 
   redraw() {
@@ -135,12 +154,13 @@ class ChartGroup {
 const MARGIN = {left: 62, right: 24, top: 10, bottom: 36};
 
 // spec: {
-//   title, unit, xTitle,
+//   title, unit,
 //   series: [{name, color, x, y, low, high, dashed, dots}]   arrays of numbers or null
 //   limits: [{name, color, value}]                           horizontal lines
 //   marks: [x]                                               vertical lines (resumes)
 //   ticks: [x]                                               small ticks on the axis (commits)
 //   stacked, fromZero, logAtFirst, noLog, canSmooth
+//   cutPeaks    few values far above all others are cut off, and marked at the upper edge
 // }
 class Chart {
   constructor(figure, spec, group) {
@@ -214,10 +234,30 @@ class Chart {
     });
   }
 
+  // Where the axis ends so that a few peaks do not flatten the rest; Infinity where there are none.
+  peakLimit(list) {
+    if (!this.spec.cutPeaks || this.log) return Infinity;
+    const [first, last] = this.group.range;
+    const values = [], highs = [];
+    for (const series of list) {
+      series.x.forEach((x, i) => {
+        if (x < first || x > last || series.y[i] === null) return;
+        values.push(series.y[i]);
+        highs.push(series.high ? series.high[i] : series.y[i]);
+      });
+    }
+    if (values.length < 8) return Infinity;
+    values.sort((a, b) => a - b);
+    const usual = values[Math.floor(0.95 * (values.length - 1))] * 1.6;
+    return Math.max(...highs) > 1.6 * usual ? usual : Infinity;
+  }
+
   verticalRange(list) {
+    this.limit = this.peakLimit(list);
     let low = Infinity, high = -Infinity;
     const take = value => {
       if (value === null || value === undefined || (this.log && value <= 0)) return;
+      value = Math.min(value, this.limit);
       if (value < low) low = value;
       if (value > high) high = value;
     };
@@ -232,7 +272,7 @@ class Chart {
       }
     }
     for (const limit of this.spec.limits || []) {
-      if (!this.hidden.has(limit)) take(limit.value);
+      if (!this.hidden.has(limit) && (!limit.ifNear || limit.value < 2 * high)) take(limit.value);
     }
     if (low > high) return null;
     if (this.log) return low === high ? [low / 2, high * 2] : [low / 1.08, high * 1.08];
@@ -277,6 +317,7 @@ class Chart {
       svg("path", {class: "limit", d: `M${inner.left} ${this.toY(limit.value)}H${inner.right}`, style: `stroke: ${limit.color}`}, this.plot);
     }
     this.drawTicks();
+    this.drawPeaks();
     this.cursor = svg("line", {class: "cursor", y1: inner.top, y2: inner.bottom, visibility: "hidden"}, box);
     this.dots = svg("g", {"pointer-events": "none"}, box);
   }
@@ -292,6 +333,7 @@ class Chart {
 
   drawAxes(range, start, span, width, height) {
     const {inner, svg: box, spec} = this;
+    const {axis} = this.group;
     const format = FORMATS[spec.unit || "number"];
     const ticks = this.log ? logTicks(range[0], range[1]) : linearTicks(range[0], range[1], 5, spec.unit);
     for (const tick of ticks) {
@@ -300,17 +342,37 @@ class Chart {
       svg("text", {x: inner.left - 8, y: y + 4, "text-anchor": "end"}, box).textContent = format(tick, 4);
     }
     svg("path", {class: "axis", d: `M${inner.left} ${inner.bottom}H${inner.right}`}, box);
-    for (const tick of linearTicks(start, start + span, Math.max(3, Math.floor(width / 110)), "count")) {
-      if (tick !== Math.round(tick)) continue;
+    for (const tick of linearTicks(start, start + span, Math.max(3, Math.floor(width / 110)), axis.unit)) {
+      if (axis.whole && tick !== Math.round(tick)) continue;
       const x = this.toX(tick);
       svg("path", {class: "axis", d: `M${x} ${inner.bottom}v4`}, box);
-      svg("text", {x, y: inner.bottom + 16, "text-anchor": "middle"}, box).textContent = FORMATS.count(tick);
+      svg("text", {x, y: inner.bottom + 16, "text-anchor": "middle"}, box).textContent = axis.format(tick, 4);
     }
-    svg("text", {x: (inner.left + inner.right) / 2, y: height - 4, "text-anchor": "middle"}, box).textContent = spec.xTitle || "step";
+    svg("text", {x: (inner.left + inner.right) / 2, y: height - 4, "text-anchor": "middle"}, box).textContent = axis.title;
     for (const mark of spec.marks || []) {
       const x = this.toX(mark);
       if (x >= inner.left && x <= inner.right) svg("path", {class: "resume", d: `M${x} ${inner.top}V${inner.bottom}`}, box);
     }
+  }
+
+  // A mark at the upper edge for every point beyond it.
+  drawPeaks() {
+    if (this.limit === Infinity) return;
+    const {inner} = this;
+    const [first, last] = this.group.range;
+    let count = 0;
+    for (const series of this.list) {
+      let path = "";
+      series.x.forEach((x, i) => {
+        const value = series.high ? series.high[i] : series.y[i];
+        if (x < first || x > last || value === null || value <= this.limit) return;
+        ++count;
+        path += `M${(this.toX(x) - 3.5).toFixed(1)} ${inner.top + 5}h7l-3.5 -6z`;
+      });
+      if (path) svg("path", {class: "peak", d: path, style: `fill: ${series.color}`}, this.svg);
+    }
+    svg("text", {x: inner.right, y: inner.top + 18, "text-anchor": "end"}, this.svg).textContent =
+      count === 1 ? "1 peak beyond the axis" : `${FORMATS.count(count)} peaks beyond the axis`;
   }
 
   drawTicks() {
@@ -337,6 +399,10 @@ class Chart {
     if (series.low) this.drawBand(series);
     if (series.curve !== series.y) {
       svg("path", {class: "curve faint", d: this.path(series.x, series.y), style}, this.plot);
+    }
+    if (series.wide) {
+      svg("path", {class: "curve wide", d: this.path(series.x, series.curve), style}, this.plot);
+      return;
     }
     const dash = series.dashed ? {"stroke-dasharray": "5 4"} : {};
     svg("path", {class: "curve", d: this.path(series.x, series.curve), style, ...dash}, this.plot);
@@ -382,7 +448,7 @@ class Chart {
       const values = series.y.filter(value => value !== null);
       return values.length ? `${series.name} from ${format(values[0], 4)} to ${format(values[values.length - 1], 4)}` : "";
     });
-    return `${this.spec.title} by ${this.spec.xTitle || "step"}: ${ends.filter(Boolean).join("; ")}`;
+    return `${this.spec.title} by ${this.group.axis.title}: ${ends.filter(Boolean).join("; ")}`;
   }
 
   // --- Pointer and keys.
@@ -414,7 +480,8 @@ class Chart {
       if (begin === null || event.type === "pointerleave") return;
       const end = Math.min(this.inner.right, at(event));
       if (Math.abs(end - begin) < 8) return;
-      const range = [begin, end].map(this.fromX).sort((a, b) => a - b).map(Math.round);
+      const range = [begin, end].map(this.fromX).sort((a, b) => a - b)
+        .map(x => this.group.axis.whole ? Math.round(x) : x);
       if (range[1] > range[0]) this.group.zoom(range);
     };
     box.addEventListener("pointerup", finish);
@@ -464,8 +531,8 @@ class Chart {
     const before = index > 0 ? xs[index - 1] : (this.spec.firstStep || 1) - 1;
     const box = this.tooltip;
     box.replaceChildren();
-    html("div", "head", box, step - before > 1
-      ? `steps ${FORMATS.count(before + 1)} to ${FORMATS.count(step)}` : `step ${FORMATS.count(step)}`);
+    const {axis} = this.group;
+    html("div", "head", box, axis.head(step, before));
     const rows = this.spec.stacked ? [...this.list].reverse() : this.list;
     for (const series of rows) {
       const i = nearest(series.x, step);
@@ -475,7 +542,7 @@ class Chart {
       html("i", "", row).style.background = series.color;
       // A series of its own steps, such as evaluations, says which of them is the nearest.
       const elsewhere = series.x !== xs && (series.x[i] > step || series.x[i] <= before);
-      html("span", "", row, elsewhere ? `${series.name}, step ${FORMATS.count(series.x[i])}` : series.name);
+      html("span", "", row, elsewhere ? `${series.name}, ${axis.head(series.x[i], series.x[i] - 1)}` : series.name);
       let text = format(value, 5);
       if (series.low && series.low[i] !== series.high[i]) text += ` (${format(series.low[i], 4)} to ${format(series.high[i], 4)})`;
       html("b", "", row, text);
@@ -496,4 +563,75 @@ class Chart {
     box.style.left = `${Math.max(4, flip ? at - 14 - box.offsetWidth : at + 14)}px`;
     box.style.top = `${drawing.top - figure.top + 14}px`;
   }
+}
+
+// --- What pages are made of.
+
+window.addEventListener("error", event => { document.documentElement.dataset.error = event.message; });
+
+const color = number => `var(--c${number})`;
+
+function curve(table, field, name, colorNumber, more) {
+  const values = table.fields[field];
+  if (!values) return null;
+  return {name, color: color(colorNumber), x: table.step, y: values.mean, low: values.low, high: values.high, ...more};
+}
+
+function present(...list) {
+  return list.filter(Boolean);
+}
+
+function spreadsWidely(values) {
+  const numbers = values ? values.mean.filter(value => value > 0) : [];
+  return numbers.length > 0 && Math.max(...numbers) > 20 * Math.min(...numbers);
+}
+
+// Smoothing is light at first where there are enough points for it. Returns the bar.
+function addToolbar(group, points) {
+  const bar = document.getElementById("toolbar");
+  const label = html("label", "", bar, "Smoothing");
+  const slider = html("input", "", label);
+  Object.assign(slider, {type: "range", min: 0, max: 0.99, step: 0.01});
+  const shown = html("output", "", label);
+  const smooth = weight => {
+    group.smoothing = weight;
+    shown.textContent = weight ? weight.toFixed(2) : "off";
+  };
+  smooth(points >= 40 ? 0.5 : 0);
+  slider.value = group.smoothing;
+  slider.addEventListener("input", () => {
+    smooth(Number(slider.value));
+    group.redraw();
+  });
+  html("span", "", bar, "Drag over a chart to zoom all of them; a double click shows everything again.");
+  const reset = html("button", "", bar, "Show everything");
+  reset.type = "button";
+  reset.hidden = true;
+  reset.addEventListener("click", () => group.zoom(null));
+  group.onZoom = zoomed => { reset.hidden = !zoomed; };
+  return bar;
+}
+
+// Draws every <figure data-chart> by its spec.
+function drawFigures(specs, group) {
+  for (const figure of document.querySelectorAll("figure[data-chart]")) {
+    const spec = specs(figure.dataset.chart);
+    spec.title = figure.querySelector("h3").textContent;
+    new Chart(figure, spec, group);
+  }
+  const print = printing => () => { group.printing = printing; group.redraw(); };
+  window.addEventListener("beforeprint", print(true));
+  window.addEventListener("afterprint", print(false));
+  let width = window.innerWidth;
+  window.addEventListener("resize", () => {
+    if (window.innerWidth === width) return;
+    width = window.innerWidth;
+    group.redraw();
+  });
+}
+
+// For tests: when all is drawn, <html data-ready> says how many milliseconds after navigation that
+// was; an error is left in <html data-error>.
+function sayReady() {
+  document.documentElement.dataset.ready = Math.round(performance.now());
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/report/report_html.h"
@@ -56,7 +57,7 @@ std::string TimePanel(const ReportInput& input) {
                FormatSeconds(share.seconds), percent,
                absl::StrCat("<span class=\"note\">", share.meaning, "</span>")});
   }
-  table.Row({"all", FormatSeconds(total), "100 %", ""}, "total");
+  table.Row({"total", FormatSeconds(total), "100 %", ""}, "total");
   return absl::StrCat("<div class=\"panel\"><h3>Where the time", OfRank(input.run),
                       " went</h3>\n<div class=\"shares\">", bar, "</div>\n", table.Html(),
                       "</div>\n");
@@ -77,7 +78,7 @@ std::string BindingText(const nlohmann::json& row) {
 std::string PredictionTable(const ReportInput& input) {
   const ReportSeries& steps = input.rows->steps;
   const double measured = steps.MedianOfMeans("seconds");
-  HtmlTable table({"", "A step", "Measured over it", ""}, {1, 2});
+  HtmlTable table({"", "Per step", "Measured ÷ this", ""}, {1, 2});
   const auto add = [&](absl::string_view field, const std::string& name,
                        absl::string_view meaning) {
     if (steps.total(field).count == 0) return;
@@ -90,18 +91,36 @@ std::string PredictionTable(const ReportInput& input) {
   add("predicted_seconds", "predicted", "by the plan, from this machine's rates");
   const double observed = input.run.predicted_at_observed_rates_seconds.value_or(0);
   if (observed > 0 && std::isfinite(observed)) {
-    table.Row({"predicted, rates as observed", FormatSeconds(observed),
+    table.Row({"predicted with measured rates", FormatSeconds(observed),
                absl::StrFormat("%.2f ×", measured / observed),
-               "<span class=\"note\">with nothing changed but the rates of disk, link and "
-               "collectives</span>"});
+               "<span class=\"note\">the same, with the rates of disk, link and collectives as "
+               "these steps had them</span>"});
   }
   add("bound_seconds", "lower bound", "what the slowest resource needs, whatever runs beside it");
-  add("binding_seconds", "binding resource",
-      "how long the resource that the plan says binds was busy");
+  add("binding_seconds", "limiting resources",
+      "how long the resource that limits each phase, by the plan, was busy in it");
   const std::string binding = BindingText(steps.last_row());
-  return absl::StrCat("<div class=\"panel\"><h3>Predicted against measured</h3>\n", table.Html(),
-                      binding.empty() ? "" : "<p class=\"note\">What binds, says the plan: ",
-                      binding, binding.empty() ? "" : ".</p>", "</div>\n");
+  return absl::StrCat(
+      "<div class=\"panel\"><h3>Predicted against measured</h3>\n", table.Html(),
+      binding.empty() ? "" : "<p class=\"note\">What limits each phase, by the plan: ", binding,
+      binding.empty() ? "" : ".</p>", "</div>\n");
+}
+
+}  // namespace
+
+namespace {
+
+// Of tokens, or of a model that reads none of its samples.
+std::string SpeedFigure(const ReportInput& input) {
+  const ReportSeries& steps = input.rows->steps;
+  if (steps.total("tokens").sum > 0 || steps.total("samples").sum <= 0) {
+    return ChartFigure("tokens_per_second", "Tokens per second",
+                       "That the model reads, without padding. Without evaluations and commits.");
+  }
+  std::string unit = EscapeHtml(input.run.data.unit);
+  if (!unit.empty()) unit[0] = absl::ascii_toupper(unit[0]);
+  return ChartFigure("samples_per_second", absl::StrCat(unit, " per second"),
+                     "Without evaluations and commits.");
 }
 
 }  // namespace
@@ -119,7 +138,7 @@ std::string SpeedSection(const ReportInput& input) {
           "The computing thread's time, piled up: nothing is counted twice. \"Other\" has no "
           "counter. Commits are waited for between steps; the green ticks are when they began.",
           true),
-      ChartFigure("tokens_per_second", "Tokens per second", "Without evaluations and commits."),
+      SpeedFigure(input),
       ChartFigure("busy", absl::StrCat("How busy each resource", of_rank, " was"),
                   "Busy time over the step's time. Resources work at the same time, so the shares "
                   "overlap, and several workers together can pass 100 %."));
@@ -140,8 +159,10 @@ std::string MemorySection(const ReportInput& input) {
       "<h2>Memory and storage", OfRank(input.run), "</h2>\n<div class=\"grid\">\n",
       ChartFigure(
           "memory", "Memory against the budgets",
-          "The highest so far in each process of the run. Budgets are hard limits of what is "
-          "counted; the resident memory has the libraries on top."),
+          "The highest so far in each process of the run, of what is counted against the two "
+          "budgets (dashed). Nothing goes beyond them."),
+      ChartFigure("resident", "Memory of the process",
+                  "Resident: what is counted, and the program with its libraries."),
       ChartFigure("nvme", "NVMe traffic of a step", "Bytes read and written in each step."),
       "</div>\n");
 }

@@ -7,6 +7,10 @@
 namespace spillway {
 namespace {
 
+double PerSecond(int64_t count, double seconds) {
+  return seconds > 0 ? static_cast<double>(count) / seconds : 0;
+}
+
 // JSON has no infinity: null says that there is no number.
 nlohmann::json NumberOrNull(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
@@ -21,8 +25,11 @@ nlohmann::json ToJson(const StepMetrics& m) {
   row["grad_norm"] = m.grad_norm ? NumberOrNull(*m.grad_norm) : nlohmann::json(nullptr);
   row["lr"] = m.learning_rate;
   row["tokens"] = m.tokens;
+  row["labels"] = m.labels;
+  row["samples"] = m.samples;
   row["seconds"] = m.seconds;
-  row["tokens_per_second"] = m.seconds > 0 ? m.tokens / m.seconds : 0;
+  row["tokens_per_second"] = PerSecond(m.tokens, m.seconds);
+  row["samples_per_second"] = PerSecond(m.samples, m.seconds);
   if (m.loss_scale) row["loss_scale"] = *m.loss_scale;
   row["skipped"] = m.skipped;
   row["update"] = m.deferred ? "deferred" : "immediate";
@@ -52,13 +59,24 @@ nlohmann::json ToJson(const StepMetrics& m) {
 }
 
 nlohmann::json ToJson(const EvaluationMetrics& m) {
-  nlohmann::json row = {{"step", m.step},     {"loss", NumberOrNull(m.loss)},
-                        {"tokens", m.tokens}, {"seconds", m.seconds},
-                        {"best", m.best},     {"best_step", m.best_step}};
+  nlohmann::json row = {{"step", m.step},       {"loss", NumberOrNull(m.loss)},
+                        {"tokens", m.tokens},   {"labels", m.labels},
+                        {"samples", m.samples}, {"seconds", m.seconds},
+                        {"best", m.best},       {"best_step", m.best_step}};
   if (m.metric != "loss") row["metric"] = m.metric;
   if (m.has_perplexity) row["perplexity"] = NumberOrNull(std::exp(m.loss));
   for (const QualityMeasure& measure : m.quality) row[measure.name] = NumberOrNull(measure.value);
   return row;
+}
+
+Throughput ThroughputOf(const StepMetrics& m, const std::string& sample_unit) {
+  if (m.tokens > 0 || m.samples == 0) return {PerSecond(m.tokens, m.seconds), "tokens"};
+  return {PerSecond(m.samples, m.seconds), sample_unit};
+}
+
+nlohmann::json ToJson(int64_t step, const SampleText& sample) {
+  return {
+      {"step", step}, {"prompt", sample.prompt}, {"text", sample.text}, {"ended", sample.ended}};
 }
 
 std::string BesideLossText(double loss, const std::vector<QualityMeasure>& quality) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/estimate/step_forecast.h"
+#include "engine/measures/sample_text.h"
 #include "engine/numeric/quality.h"
 #include "nlohmann/json.hpp"
 #include "swap/device/device_times.h"
@@ -19,7 +20,11 @@ struct StepMetrics {
   double loss = 0;
   std::optional<double> grad_norm;
   double learning_rate = 0;
+  // Of the global batch: tokens that the model read, without padding (0 where it reads something
+  // else), labels that count in the loss, and samples.
   int64_t tokens = 0;
+  int64_t labels = 0;
+  int64_t samples = 0;
   double seconds = 0;
   std::optional<double> loss_scale;
   bool skipped = false;
@@ -53,11 +58,22 @@ struct StepMetrics {
 
 nlohmann::json ToJson(const StepMetrics& metrics);
 
+// How much a step got through: tokens, or of a model that reads none samples, which are
+// `sample_unit` ("pictures").
+struct Throughput {
+  double per_second = 0;
+  std::string unit;  // "tokens"
+};
+Throughput ThroughputOf(const StepMetrics& metrics, const std::string& sample_unit);
+
 // One row of eval.jsonl.
 struct EvaluationMetrics {
   int64_t step = 0;  // steps behind it; 0: before the first
   double loss = 0;
+  // Of the held-out data, as in StepMetrics.
   int64_t tokens = 0;
+  int64_t labels = 0;
+  int64_t samples = 0;
   double seconds = 0;
   std::string metric = "loss";  // by which one is the best: this, or one of `quality`
   bool best = false;            // better than every one before it
@@ -72,6 +88,9 @@ struct EvaluationMetrics {
 };
 
 nlohmann::json ToJson(const EvaluationMetrics& metrics);
+
+// One row of samples.jsonl.
+nlohmann::json ToJson(int64_t step, const SampleText& sample);
 
 // ", accuracy 0.9100, f1 0.9050" for a log line, or, without measures, ", perplexity 12.34"; ""
 // where e to the loss is no number.

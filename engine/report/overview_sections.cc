@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "engine/numeric/quality.h"
 #include "engine/report/report_html.h"
 #include "io/base/format_bytes.h"
@@ -40,12 +42,72 @@ std::string StateBadge(const RunPart& part) {
   if (part.state == "finished") return badge("good", "finished");
   if (part.state == "stopped") return badge("busy", absl::StrCat("stopped by ", part.message));
   if (part.state == "running") return badge("busy", "running");
-  return badge("bad", part.state == "failed" ? "failed" : "ended without a word");
+  return badge("bad", part.state == "failed" ? "failed" : "ended unexpectedly");
 }
 
 int64_t LastStep(const ReportInput& input) {
   const nlohmann::json& row = input.rows->steps.last_row();
   return row.is_object() ? row.value("step", int64_t{0}) : 0;
+}
+
+// OUTPUT without links and dots; as it was given where it is no more.
+std::string PathOf(const ReportInput& input) {
+  return input.output.empty() ? "" : FileSystem::Real().Resolve(input.output);
+}
+
+// "a.txt: 1,200 windows, 1.23M tokens".
+std::string WithSize(const std::string& files, const DatasetSize& size) {
+  if (files.empty() || size.samples == 0) return files;
+  std::string text = absl::StrCat(files, ": ", FormatCount(size.samples), " ", size.unit);
+  if (size.tokens > 0) absl::StrAppend(&text, ", ", FormatParameters(size.tokens), " tokens");
+  if (size.labels > 0 && size.labels != size.tokens && size.labels != size.samples) {
+    absl::StrAppend(&text, ", ", FormatParameters(size.labels), " labels");
+  }
+  return text;
+}
+
+// "node7: 8 cores of Xeon ..., 31.2 GiB".
+std::string MachineText(const RunPart& part) {
+  const RunMachine& machine = part.machine;
+  std::string text;
+  const auto add = [&](absl::string_view piece) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", piece);
+  };
+  if (!part.host.empty()) add(part.host);
+  if (machine.cores > 0) {
+    add(absl::StrCat(machine.cores, machine.cores == 1 ? " core" : " cores",
+                     machine.cpu.empty() ? "" : " of ", machine.cpu));
+  }
+  if (machine.memory_bytes > 0) add(FormatBytes(machine.memory_bytes));
+  return text;
+}
+
+// From how long the steps so far took with all that was between them. None without two of them.
+std::optional<double> SecondsLeft(const ReportInput& input) {
+  const ReportSeries& steps = input.rows->steps;
+  const int64_t left = input.run.steps - LastStep(input);
+  if (steps.rows() < 2 || left <= 0) return std::nullopt;
+  return SecondsSoFar(*input.rows) / static_cast<double>(steps.rows()) * static_cast<double>(left);
+}
+
+// "2.5".
+std::string EpochText(double epochs) {
+  return absl::StrFormat(epochs < 10 ? "%.2g" : "%.0f", epochs);
+}
+
+// What is not the loss: of held-out data, the one that was asked for first.
+std::vector<std::string> MeasuresOf(const RunRows& rows) {
+  std::vector<std::string> names;
+  for (const MeasureKind& kind : MeasureKinds()) {
+    const std::string name = kind.name;
+    if (name == "loss" || name == "perplexity") continue;
+    if (rows.evaluations.total(name).count > 0) names.push_back(name);
+  }
+  if (rows.best) {
+    std::stable_partition(names.begin(), names.end(),
+                          [&](const std::string& name) { return name == rows.best->metric; });
+  }
+  return names;
 }
 
 void AddCard(std::string& html, absl::string_view name, const std::string& value,
@@ -141,11 +203,20 @@ std::string ChangesNote(const std::vector<RunChange>& changes) {
 
 }  // namespace
 
+std::string MeasureTitle(const std::string& name) {
+  if (name == "bleu" || name == "wer" || name == "cer") return absl::AsciiStrToUpper(name);
+  std::string title = name;
+  if (!title.empty()) title[0] = absl::ascii_toupper(title[0]);
+  return title;
+}
+
+std::vector<std::string> PathParts(const ReportInput& input) {
+  return absl::StrSplit(PathOf(input), '/', absl::SkipEmpty());
+}
+
 std::string ReportTitle(const ReportInput& input) {
-  const nlohmann::json model = Setting(input, "model");
-  const std::string path = model.is_string() ? model.get<std::string>() : input.output;
-  const std::string name = FileName(NormalPath(path));
-  return name.empty() || name == "." ? "Training run" : name;
+  const std::string name = FileName(NormalPath(PathOf(input)));
+  return name.empty() || name == "." || name == "/" ? "Training run" : name;
 }
 
 std::string ChartFigure(absl::string_view id, absl::string_view title, absl::string_view text,
@@ -155,12 +226,29 @@ std::string ChartFigure(absl::string_view id, absl::string_view title, absl::str
                       "</p></figcaption></figure>\n");
 }
 
+namespace {
+
+std::string RunningNote(const ReportInput& input) {
+  const std::optional<double> left = SecondsLeft(input);
+  return absl::StrCat("<p class=\"note\">As of ", FormatTime(input.now),
+                      "<span id=\"age\"></span>. ",
+                      left ? absl::StrCat("About ", FormatSeconds(*left), " left: done around ",
+                                          FormatTime(input.now + *left), ". ")
+                           : "",
+                      "This page reloads by itself while the run goes on.</p>\n");
+}
+
+}  // namespace
+
 std::string HeaderSection(const ReportInput& input) {
   const RunDescription& run = input.run;
   std::string html = absl::StrCat(
       "<header>\n<div class=\"brand\">SPILLWAY · TRAINING REPORT</div>\n<div class=\"title\"><h1>",
       EscapeHtml(ReportTitle(input)), "</h1>",
       run.parts.empty() ? "" : StateBadge(run.parts.back()), "</div>\n");
+  if (!input.output.empty()) {
+    absl::StrAppend(&html, "<p class=\"path\">", EscapeHtml(PathOf(input)), "</p>\n");
+  }
   if (!run.parts.empty()) {
     const RunPart& part = run.parts.back();
     if (part.state == "failed") {
@@ -169,8 +257,7 @@ std::string HeaderSection(const ReportInput& input) {
     } else if (part.state == "stopped" && !input.has_commit) {
       absl::StrAppend(&html, "<div class=\"message\">", ResumeSentence(input), "</div>\n");
     } else if (part.state == "running") {
-      absl::StrAppend(&html, "<p class=\"note\">As of ", FormatTime(input.now),
-                      ". The run rewrites this file about once a minute.</p>\n");
+      absl::StrAppend(&html, RunningNote(input));
     } else if (part.state == "killed") {
       absl::StrAppend(&html,
                       "<div class=\"message\">The process ended without saying how (killed, "
@@ -180,18 +267,22 @@ std::string HeaderSection(const ReportInput& input) {
   }
   absl::StrAppend(&html, ChangesNote(run.changes));
   absl::StrAppend(&html, "<dl class=\"facts\">\n");
-  const auto fact = [&](absl::string_view name, const std::string& text, bool wide = false) {
+  const auto fact = [&](absl::string_view name, const std::string& text,
+                        absl::string_view kind = "") {
     if (text.empty()) return;
-    absl::StrAppend(&html, "<div", wide ? " class=\"wide\"" : "", "><dt>", name, "</dt><dd>",
-                    EscapeHtml(text), "</dd></div>\n");
+    absl::StrAppend(&html, "<div", kind.empty() ? "" : absl::StrCat(" class=\"", kind, "\""),
+                    "><dt>", name, "</dt><dd>", EscapeHtml(text), "</dd></div>\n");
   };
-  fact("Model", Joined(Setting(input, "model")), true);
-  fact("Data", Joined(Setting(input, "data")), true);
-  fact("Held out", Joined(Setting(input, "eval-data")), true);
+  fact("Model", Joined(Setting(input, "model")), "wide");
+  fact("Data", WithSize(Joined(Setting(input, "data")), run.data), "wide");
+  fact("Held out", WithSize(Joined(Setting(input, "eval-data")), run.evaluation_data), "wide");
   fact("Parameters",
        absl::StrCat(FormatCount(run.parameters), run.parameters < 10000 ? "" : " (",
                     run.parameters < 10000 ? "" : FormatParameters(run.parameters) + ")"));
-  fact("Precision", run.compute == run.dtype
+  if (run.trainable_parameters > 0 && run.trainable_parameters != run.parameters) {
+    fact("Trained", absl::StrCat(FormatCount(run.trainable_parameters), " of them"));
+  }
+  fact("Precision", run.compute == run.dtype || run.compute.empty()
                         ? run.dtype
                         : absl::StrCat(run.dtype, ", multiplied in ", run.compute));
   fact("Optimizer", run.optimizer);
@@ -202,30 +293,79 @@ std::string HeaderSection(const ReportInput& input) {
         run.micro_batch, run.ranks > 1 ? absl::StrCat(" on each of ", run.ranks, " ranks)") : ")");
   }
   fact("Batch", batch);
+  fact("Epochs", run.data.samples > 0 ? EpochText(Epochs(run, run.steps)) : "");
   fact("Device",
        absl::StrCat(run.device, ", ", run.threads, run.threads == 1 ? " thread" : " threads",
                     run.ranks > 1 ? " a rank" : ""));
-  fact("I/O", run.io_engine);
   if (!run.parts.empty()) {
     const RunPart& last = run.parts.back();
-    fact("Host", last.host);
+    fact("Machine", MachineText(last));
+    fact("I/O", run.io_engine);
+    fact("Spillway", VersionOf(last));
     fact("Started", FormatTime(run.parts.front().started));
     fact("Ended", last.ended > 0 ? FormatTime(last.ended) : "");
     if (run.parts.size() > 1) {
       const size_t times = run.parts.size() - 1;
       fact("Resumed", times == 1 ? "once" : absl::StrCat(times, " times"));
     }
+    fact("Command", CommandText(last), "wide command");
   }
   return html + "</dl>\n</header>\n";
 }
+
+namespace {
+
+// "of 20,000; epoch 0.6 of 10".
+std::string StepsText(const ReportInput& input, int64_t last) {
+  const RunDescription& run = input.run;
+  const double epochs = Epochs(run, run.steps);
+  if (last == run.steps) {
+    return epochs > 0 ? absl::StrCat("complete; epochs: ", EpochText(epochs)) : "complete";
+  }
+  const std::string of = absl::StrCat("of ", FormatCount(run.steps));
+  if (epochs == 0) return of;
+  return absl::StrCat(of, "; epoch ", EpochText(Epochs(run, last)), " of ", EpochText(epochs));
+}
+
+void AddSpeedCard(const ReportInput& input, std::string& html) {
+  const ReportSeries& steps = input.rows->steps;
+  const std::string& unit = input.run.data.unit;
+  const double samples = steps.MedianOfMeans("samples_per_second");
+  const double tokens = steps.total("tokens").sum;
+  if (tokens <= 0 && samples > 0) {
+    AddCard(html, absl::StrCat(MeasureTitle(EscapeHtml(unit)), "/s"), FormatNumber(samples),
+            absl::StrCat("median; ", FormatParameters(steps.total("samples").sum), " ",
+                         EscapeHtml(unit), " in all"));
+    return;
+  }
+  std::string more = absl::StrCat("median; ", FormatParameters(tokens), " tokens in all");
+  if (samples > 0 && (unit == "texts" || unit == "pairs" || unit == "sounds")) {
+    absl::StrAppend(&more, "; ", FormatNumber(samples), " ", unit, "/s");
+  }
+  AddCard(html, "Tokens/s", FormatNumber(steps.MedianOfMeans("tokens_per_second")), more);
+}
+
+// The last value of a measure, where the best is by the loss or by another.
+void AddMeasureCard(const ReportInput& input, std::string& html) {
+  const std::vector<std::string> measures = MeasuresOf(*input.rows);
+  const auto& best = input.rows->best;
+  if (measures.empty() || (best && best->metric == measures.front())) return;
+  const std::string& name = measures.front();
+  const nlohmann::json& row = input.rows->evaluations.last_row();
+  const std::optional<double> value = NumberIn(row, name);
+  if (!value) return;
+  AddCard(html, MeasureTitle(name), absl::StrFormat("%.4f", *value),
+          absl::StrCat("held out, step ", FormatCount(row.value("step", int64_t{0}))));
+}
+
+}  // namespace
 
 std::string CardsSection(const ReportInput& input) {
   const RunDescription& run = input.run;
   const ReportSeries& steps = input.rows->steps;
   std::string html = "<div class=\"cards\">\n";
   const int64_t last = LastStep(input);
-  AddCard(html, "Steps", FormatCount(last),
-          last == run.steps ? "all of them" : absl::StrCat("of ", FormatCount(run.steps)));
+  AddCard(html, "Steps", FormatCount(last), StepsText(input, last));
   const auto losses = steps.Means("loss");
   if (steps.total("loss").count > 0) {
     const nlohmann::json& row = steps.last_row();
@@ -244,14 +384,14 @@ std::string CardsSection(const ReportInput& input) {
                              : "",
                          "step ", FormatCount(best.step)));
   }
+  AddMeasureCard(input, html);
   if (steps.rows() > 0) {
-    AddCard(
-        html, "Tokens/s", FormatNumber(steps.MedianOfMeans("tokens_per_second")),
-        absl::StrCat("median; ", FormatParameters(steps.total("tokens").sum), " tokens in all"));
-    const double seconds = steps.total("seconds").sum + steps.total("commit_seconds").sum +
-                           input.rows->evaluations.total("seconds").sum;
-    AddCard(html, "Time", FormatSeconds(seconds),
-            absl::StrCat(FormatSeconds(steps.MedianOfMeans("seconds")), " a step, median"));
+    AddSpeedCard(input, html);
+    const bool runs = !run.parts.empty() && run.parts.back().state == "running";
+    const std::optional<double> left = runs ? SecondsLeft(input) : std::nullopt;
+    AddCard(html, "Time", FormatSeconds(SecondsSoFar(*input.rows)),
+            absl::StrCat(FormatSeconds(steps.MedianOfMeans("seconds")), " a step, median",
+                         left ? absl::StrCat("; ", FormatSeconds(*left), " left") : ""));
     const double read = steps.total("nvme_read").sum, written = steps.total("nvme_written").sum;
     const std::string of_rank = OfRank(run);
     AddCard(html, "Read from NVMe", FormatByteNumber(read),
@@ -274,7 +414,7 @@ std::string LearningSection(const ReportInput& input) {
       "<h2>Learning</h2>\n<div class=\"toolbar\" id=\"toolbar\"></div>\n<div class=\"grid "
       "lead\">\n";
   const bool evaluated = evaluations.total("loss").count > 0;
-  std::string text = "Mean over a step's tokens, before its update.";
+  std::string text = "Mean over a step's labels, before its update.";
   if (steps.rows_per_bucket() > 1) {
     absl::StrAppend(&text, " A point is the mean of ", steps.rows_per_bucket(),
                     " steps; the band reaches from the lowest to the highest of them.");
@@ -286,12 +426,22 @@ std::string LearningSection(const ReportInput& input) {
     absl::StrAppend(
         &html, ChartFigure("perplexity", "Perplexity", "On the held-out data: e to the loss."));
   }
+  for (const std::string& name : MeasuresOf(*input.rows)) {
+    absl::StrAppend(&html, ChartFigure("measure-" + name, MeasureTitle(name),
+                                       input.rows->best && input.rows->best->metric == name
+                                           ? "On the held-out data; the best is chosen by it."
+                                           : "On the held-out data."));
+  }
   if (steps.total("lr").count > 0) {
     absl::StrAppend(&html, ChartFigure("lr", "Learning rate", "As applied in each step."));
   }
   if (steps.total("grad_norm").count > 0) {
-    absl::StrAppend(&html, ChartFigure("grad_norm", "Gradient norm",
-                                       "Of all gradients together, before clipping."));
+    absl::StrAppend(
+        &html, ChartFigure("grad_norm", "Gradient norm",
+                           input.run.clip > 0
+                               ? absl::StrCat("Of all gradients together, before it is cut to ",
+                                              FormatNumber(input.run.clip), ".")
+                               : "Of all gradients together."));
   }
   if (steps.total("loss_scale").count > 0) {
     const int64_t skipped = std::llround(steps.total("skipped").sum);
@@ -313,6 +463,36 @@ std::string LearningSection(const ReportInput& input) {
     }
     absl::StrAppend(&html, "<div class=\"panel\"><h3>Evaluations</h3>\n", EvaluationTable(input),
                     note, "</div>\n");
+  }
+  return html;
+}
+
+// The newest text of each prompt, and the earlier ones below it.
+std::string SamplesSection(const ReportInput& input) {
+  const std::vector<SampleLog::Evaluation>& all = input.rows->samples.evaluations();
+  if (all.empty()) return "";
+  std::string html = "<h2>Sample texts</h2>\n";
+  const auto cell = [](const SampleText& sample) {
+    return absl::StrCat("<div class=\"written\">", EscapeHtml(sample.text),
+                        sample.ended ? "" : "<span class=\"note\"> …</span>", "</div>");
+  };
+  for (size_t prompt = 0; prompt < all.back().texts.size(); ++prompt) {
+    const SampleText& newest = all.back().texts[prompt];
+    HtmlTable shown({"Step", "Text"}, {0}), earlier({"Step", "Text"}, {0});
+    for (size_t i = all.size(); i-- > 0;) {
+      if (prompt >= all[i].texts.size()) continue;
+      const SampleText& sample = all[i].texts[prompt];
+      // The newest, and what the model wrote at first.
+      HtmlTable& table = i + 1 == all.size() || i == 0 ? shown : earlier;
+      table.Row({FormatCount(all[i].step), cell(sample)});
+    }
+    absl::StrAppend(&html, "<div class=\"panel sample\"><div class=\"prompt\">",
+                    EscapeHtml(newest.prompt), "</div>\n", shown.Html());
+    if (!earlier.empty()) {
+      absl::StrAppend(&html, "<details><summary>Evaluations between</summary>\n", earlier.Html(),
+                      "</details>\n");
+    }
+    absl::StrAppend(&html, "</div>\n");
   }
   return html;
 }

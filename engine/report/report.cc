@@ -18,6 +18,16 @@ namespace {
 
 constexpr size_t kMostCommitTicks = 400;
 
+// When a page of a run that goes on is to be loaded again, and when nobody seems to rewrite it.
+nlohmann::json RunningData(const ReportInput& input) {
+  constexpr double kLeastPause = 3, kMostPause = 30, kStaleSeconds = 300, kStaleSteps = 5;
+  const double age = input.now - input.run.parts.back().started;
+  const double step = input.rows->steps.MedianOfMeans("seconds");
+  return {{"now", input.now},
+          {"reload_seconds", std::clamp(age / 10, kLeastPause, kMostPause)},
+          {"stale_seconds", std::max(kStaleSeconds, kStaleSteps * step)}};
+}
+
 // What the page's script draws.
 std::string ChartData(const ReportInput& input) {
   const RunDescription& run = input.run;
@@ -32,6 +42,10 @@ std::string ChartData(const ReportInput& input) {
   const size_t every = run.commits.size() / kMostCommitTicks + 1;
   for (size_t i = 0; i < run.commits.size(); i += every) {
     rest["commits"].push_back(run.commits[i].step);
+  }
+  rest["clip"] = run.clip;
+  if (!run.parts.empty() && run.parts.back().state == "running") {
+    rest["running"] = RunningData(input);
   }
   std::string text = JsonForScript(rest);
   text.pop_back();
@@ -62,20 +76,27 @@ std::string RenderReport(const ReportInput& input) {
       HeaderSection(input), CardsSection(input),
       "<noscript><p class=\"note\">The charts need JavaScript; every table is here without it."
       "</p></noscript>\n",
-      LearningSection(input), SpeedSection(input), TimelineSection(input), MemorySection(input),
-      PlanSection(input), HistorySection(input), ConfigurationSection(input),
+      LearningSection(input), SamplesSection(input), SpeedSection(input), TimelineSection(input),
+      MemorySection(input), PlanSection(input), HistorySection(input), ConfigurationSection(input),
       "<footer>Made by Spillway on ", FormatTime(input.now), " from the files in ",
       EscapeHtml(input.output), ".</footer>\n");
-  return FillIn(ReportTemplate(), {{"title", EscapeHtml(ReportTitle(input) + " · Spillway")},
+  return FillPage({.title = ReportTitle(input),
+                   .body = body,
+                   .data = ChartData(input),
+                   .script = ReportScript()});
+}
+
+std::string FillPage(const ReportPage& page) {
+  return FillIn(ReportTemplate(), {{"title", EscapeHtml(page.title + " · Spillway")},
                                    {"style", std::string(ReportStyle())},
-                                   {"body", body},
-                                   {"data", ChartData(input)},
+                                   {"body", page.body},
+                                   {"data", page.data},
                                    {"chart", std::string(ReportCharts())},
-                                   {"script", std::string(ReportScript())}});
+                                   {"script", std::string(page.script)}});
 }
 
 absl::Status WriteReport(const ReportInput& input, const std::string& path) {
-  return WriteFileAtomically(path, RenderReport(input));
+  return WriteFileAtomically(path, RenderReport(input), FileAccess::kShared);
 }
 
 }  // namespace spillway

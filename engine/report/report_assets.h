@@ -5,9 +5,10 @@
 
 namespace spillway {
 
-absl::string_view ReportTemplate();  // report.html: {{name}} stands for what is filled in
-absl::string_view ReportStyle();     // report.css
-absl::string_view ReportCharts();    // chart.js
-absl::string_view ReportScript();    // report.js
+absl::string_view ReportTemplate();    // report.html: {{name}} stands for what is filled in
+absl::string_view ReportStyle();       // report.css
+absl::string_view ReportCharts();      // chart.js
+absl::string_view ReportScript();      // report.js
+absl::string_view ComparisonScript();  // compare.js
 
 }  // namespace spillway

@@ -134,7 +134,7 @@ std::string TextOf(const nlohmann::json& value) {
 }
 
 HtmlTable::HtmlTable(std::vector<std::string> head, std::vector<size_t> numeric)
-    : numeric_(head.size()) {
+    : numeric_(head.size()), names_(head) {
   for (const size_t column : numeric) numeric_[column] = true;
   has_notes_ = head.back().empty();
   for (size_t i = 0; i < head.size(); ++i) {
@@ -148,14 +148,22 @@ void HtmlTable::Row(const std::vector<std::string>& cells, absl::string_view row
   if (!row_class.empty()) absl::StrAppend(&body_, " class=\"", row_class, "\"");
   absl::StrAppend(&body_, ">");
   for (size_t i = 0; i < cells.size(); ++i) {
-    absl::StrAppend(&body_, numeric_[i] ? "<td class=\"number\">" : "<td>", cells[i], "</td>");
+    // What a list has before the cell.
+    const std::string label = (i > 0 || numeric_[i]) && !names_[i].empty()
+                                  ? absl::StrCat(" data-label=\"", names_[i], "\"")
+                                  : "";
+    absl::StrAppend(&body_, "<td", numeric_[i] ? " class=\"number\"" : "", label, ">", cells[i],
+                    "</td>");
   }
   absl::StrAppend(&body_, "</tr>\n");
   ++rows_;
 }
 
 std::string HtmlTable::Html() const {
-  return absl::StrCat("<div class=\"scroll\"><table", has_notes_ ? " class=\"notes\"" : "",
+  return absl::StrCat("<div class=\"scroll\"><table",
+                      has_notes_          ? " class=\"notes\""
+                      : names_.size() > 3 ? " class=\"list\""
+                                          : "",
                       ">\n<thead><tr>", head_, "</tr></thead>\n<tbody>\n", body_,
                       "</tbody></table></div>\n");
 }

@@ -38,7 +38,8 @@ std::string TextOf(const nlohmann::json& value);
 class HtmlTable {
  public:
   // Columns named in `numeric` (by index) are aligned right; a last column without a heading
-  // is for notes and takes the room that is left.
+  // is for notes and takes the room that is left. On a narrow screen notes stand below their row,
+  // and rows of more than three columns become lists.
   HtmlTable(std::vector<std::string> head, std::vector<size_t> numeric = {});
   void Row(const std::vector<std::string>& cells, absl::string_view row_class = "");
   bool empty() const { return rows_ == 0; }
@@ -46,6 +47,7 @@ class HtmlTable {
 
  private:
   std::vector<bool> numeric_;
+  std::vector<std::string> names_;  // of the columns
   std::string body_, head_;
   bool has_notes_ = false;
   int rows_ = 0;

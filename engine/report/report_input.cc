@@ -26,6 +26,10 @@ absl::StatusOr<ReportInput> ReadReportInput(const std::string& output, RunRows* 
       ReadRows(output + "/eval.jsonl",
                [&](const nlohmann::json& row, int64_t) { rows->AddEvaluation(row); });
   if (!read.ok() && !absl::IsNotFound(read)) return read;
+  const absl::Status samples =
+      ReadRows(output + "/samples.jsonl",
+               [&](const nlohmann::json& row, int64_t) { rows->samples.Add(row); });
+  if (!samples.ok() && !absl::IsNotFound(samples)) return samples;
   input.config = ReadResolvedConfig(output);
   input.has_commit = Exists(CommitManifestPath(output));
   input.rows = rows;

@@ -55,7 +55,9 @@ const std::vector<SeriesField>& StepFields() {
       {"lr", "/lr"},
       {"loss_scale", "/loss_scale"},
       {"tokens", "/tokens"},
+      {"samples", "/samples"},
       {"tokens_per_second", "/tokens_per_second", Show::kSpread},
+      {"samples_per_second", "/samples_per_second", Show::kSpread},
       {"seconds", "/seconds", Show::kSpread},
       {"commit_seconds", "/commit_seconds"},
       {"nvme_read", "/bytes/nvme_read"},
@@ -230,6 +232,29 @@ std::string ReportSeries::Json() const {
   return out;
 }
 
+void SampleLog::Add(const nlohmann::json& row) {
+  const auto text = [&](const char* name) {
+    const auto found = row.find(name);
+    return found != row.end() && found->is_string()
+               ? found->get<std::string>().substr(0, kMostBytes)
+               : std::string();
+  };
+  const int64_t step = row.value("step", int64_t{0});
+  if (evaluations_.empty() || evaluations_.back().step != step) {
+    if (evaluations_.size() == kMostEvaluations) {
+      std::vector<Evaluation> kept;
+      for (size_t i = 0; i < evaluations_.size(); ++i) {
+        if (i >= kMostEvaluations / 2 || i % 2 == 0) kept.push_back(std::move(evaluations_[i]));
+      }
+      evaluations_ = std::move(kept);
+    }
+    evaluations_.push_back({step, {}});
+  }
+  const auto ended = row.find("ended");
+  evaluations_.back().texts.push_back(
+      {text("prompt"), text("text"), ended != row.end() && *ended == true});
+}
+
 void RunRows::AddEvaluation(const nlohmann::json& row) {
   evaluations.Add(row);
   const auto number = [&](const std::string& name) {
@@ -243,6 +268,11 @@ void RunRows::AddEvaluation(const nlohmann::json& row) {
   const double value = number(metric);
   if (!WouldBeBest(metric, value)) return;
   best = bests[metric] = {row.value("step", int64_t{0}), number("loss"), metric, value};
+}
+
+double SecondsSoFar(const RunRows& rows) {
+  return rows.steps.total("seconds").sum + rows.steps.total("commit_seconds").sum +
+         rows.evaluations.total("seconds").sum;
 }
 
 bool RunRows::WouldBeBest(const std::string& metric, double value) {

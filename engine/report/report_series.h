@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "engine/measures/sample_text.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {
@@ -90,10 +91,31 @@ class ReportSeries {
   nlohmann::json first_row_, last_row_;
 };
 
+// What evaluations have written behind prompts. Of very many evaluations every other one of the
+// older half goes; the first and the newest stay.
+class SampleLog {
+ public:
+  static constexpr size_t kMostEvaluations = 64;
+  static constexpr size_t kMostBytes = 4096;  // of a text; the rest of it is left out
+
+  struct Evaluation {
+    int64_t step = 0;
+    std::vector<SampleText> texts;
+  };
+
+  // The next row of samples.jsonl; what is none is passed over.
+  void Add(const nlohmann::json& row);
+  const std::vector<Evaluation>& evaluations() const { return evaluations_; }
+
+ private:
+  std::vector<Evaluation> evaluations_;
+};
+
 // All rows of a run as its report and its evaluations need them.
 struct RunRows {
   ReportSeries steps{&StepFields()};
   ReportSeries evaluations{&EvaluationFields()};
+  SampleLog samples;
   // The best evaluation by a metric, the first of equals.
   struct Best {
     int64_t step = 0;
@@ -110,5 +132,8 @@ struct RunRows {
   // never by one that MeasureKinds does not have.
   bool WouldBeBest(const std::string& metric, double value);
 };
+
+// In steps, in what was waited between them, and in evaluations.
+double SecondsSoFar(const RunRows& rows);
 
 }  // namespace spillway

@@ -2,7 +2,11 @@
 
 #include <limits>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "engine/base/strict_json.h"
 #include "io/base/status.h"
 
@@ -35,6 +39,38 @@ PlannedUnit UnitFromJson(const nlohmann::json& json) {
           StateFromJson(json.at("gradients"))};
 }
 
+nlohmann::json ToJson(const DatasetSize& size) {
+  return {{"unit", size.unit},
+          {"samples", size.samples},
+          {"tokens", size.tokens},
+          {"labels", size.labels}};
+}
+
+// Earlier versions do not say it.
+DatasetSize SizeFromJson(const nlohmann::json& run, const char* name) {
+  const auto found = run.find(name);
+  if (found == run.end()) return {};
+  return {found->at("unit").get<std::string>(), WholeNumber<int64_t>(found->at("samples")),
+          WholeNumber<int64_t>(found->at("tokens")), WholeNumber<int64_t>(found->at("labels"))};
+}
+
+nlohmann::json ToJson(const RunPart& part) {
+  return {{"started", part.started},
+          {"ended", part.ended},
+          {"first_step", part.first_step},
+          {"last_step", part.last_step},
+          {"state", part.state},
+          {"message", part.message},
+          {"host", part.host},
+          {"version", part.origin.version},
+          {"commit", part.origin.commit},
+          {"build", part.origin.build},
+          {"command", part.origin.arguments},
+          {"cpu", part.machine.cpu},
+          {"cores", part.machine.cores},
+          {"memory_bytes", part.machine.memory_bytes}};
+}
+
 RunPart PartFromJson(const nlohmann::json& json) {
   RunPart part;
   part.started = json.at("started").get<double>();
@@ -44,6 +80,14 @@ RunPart PartFromJson(const nlohmann::json& json) {
   part.state = json.at("state").get<std::string>();
   part.message = json.at("message").get<std::string>();
   part.host = json.at("host").get<std::string>();
+  // Not written by earlier versions of the program.
+  part.origin.version = json.value("version", "");
+  part.origin.commit = json.value("commit", "");
+  part.origin.build = json.value("build", "");
+  part.origin.arguments = json.value("command", std::vector<std::string>());
+  part.machine.cpu = json.value("cpu", "");
+  part.machine.cores = WholeNumber<int>(json.value("cores", nlohmann::json(0)));
+  part.machine.memory_bytes = WholeNumber<uint64_t>(json.value("memory_bytes", nlohmann::json(0u)));
   return part;
 }
 
@@ -51,6 +95,31 @@ RunPart PartFromJson(const nlohmann::json& json) {
 
 int64_t SamplesPerStep(const RunDescription& run) {
   return run.micro_batch * run.accumulate * run.ranks;
+}
+
+double Epochs(const RunDescription& run, int64_t steps) {
+  if (run.data.samples <= 0) return 0;
+  return static_cast<double>(steps) * static_cast<double>(SamplesPerStep(run)) /
+         static_cast<double>(run.data.samples);
+}
+
+std::string VersionOf(const RunPart& part) {
+  const RunOrigin& origin = part.origin;
+  return origin.commit.empty() ? origin.version
+                               : absl::StrCat(origin.version, " (", origin.commit, ")");
+}
+
+std::string CommandText(const RunPart& part) {
+  std::string text;
+  for (const std::string& word : part.origin.arguments) {
+    const bool plain = !word.empty() && absl::c_all_of(word, [](char c) {
+      return absl::ascii_isalnum(c) || absl::StrContains("-_=+,./:@%", c);
+    });
+    absl::StrAppend(
+        &text, text.empty() ? "" : " ",
+        plain ? word : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'"));
+  }
+  return text;
 }
 
 std::string OfRank(const RunDescription& run) {
@@ -97,6 +166,10 @@ RunDescription DescribeRun(const TrainOptions& options, const ModelDescription& 
   run.device_budget_bytes = options.device_memory_bytes;
   run.host_budget_bytes = options.host_memory_bytes;
   run.plan_summary = plan.Summary();
+  run.clip = options.clip;
+  run.data = options.data_size;
+  run.evaluation_data = options.evaluation_size;
+  run.parts.emplace_back().origin = options.origin;
   run.drive_bytes_per_day = options.drive_bytes_per_day;
   const StateLayout& layout = plan.layout;
   for (const PlaneSpec& plane : layout.planes()) {
@@ -145,6 +218,9 @@ nlohmann::json ToJson(const RunDescription& run) {
   json["budget_bytes"] = {{"device", run.device_budget_bytes}, {"host", run.host_budget_bytes}};
   json["computing_bytes"] = run.computing_bytes;
   json["plan_summary"] = run.plan_summary;
+  json["clip"] = run.clip;
+  json["data"] = ToJson(run.data);
+  json["evaluation_data"] = ToJson(run.evaluation_data);
   json["drive_bytes_per_day"] = run.drive_bytes_per_day;
   json["written_bytes"] = run.written_bytes;
   const auto& predicted = run.predicted_at_observed_rates_seconds;
@@ -160,15 +236,7 @@ nlohmann::json ToJson(const RunDescription& run) {
                              {"gradients", ToJson(unit.gradients)}});
   }
   json["parts"] = nlohmann::json::array();
-  for (const RunPart& part : run.parts) {
-    json["parts"].push_back({{"started", part.started},
-                             {"ended", part.ended},
-                             {"first_step", part.first_step},
-                             {"last_step", part.last_step},
-                             {"state", part.state},
-                             {"message", part.message},
-                             {"host", part.host}});
-  }
+  for (const RunPart& part : run.parts) json["parts"].push_back(ToJson(part));
   json["commits"] = nlohmann::json::array();
   for (const RunCommit& commit : run.commits) {
     json["commits"].push_back({commit.step, commit.time});
@@ -206,6 +274,9 @@ absl::StatusOr<RunDescription> RunDescriptionFromJson(const nlohmann::json& json
     run.computing_bytes = WholeNumber<uint64_t>(json.at("computing_bytes"));
     run.plan_summary = json.at("plan_summary").get<std::string>();
     // Not written by earlier versions of the program.
+    run.clip = json.value("clip", run.clip);
+    run.data = SizeFromJson(json, "data");
+    run.evaluation_data = SizeFromJson(json, "evaluation_data");
     run.drive_bytes_per_day = json.value("drive_bytes_per_day", run.drive_bytes_per_day);
     run.written_bytes = WholeNumber<uint64_t>(json.value("written_bytes", nlohmann::json(0u)));
     const auto predicted = json.find("predicted_at_observed_rates_seconds");

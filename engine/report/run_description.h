@@ -30,6 +30,13 @@ struct PlannedUnit {
   PlannedState weights, optimizer, gradients;  // gradients: deferred updates only
 };
 
+// What a process computes on.
+struct RunMachine {
+  std::string cpu;            // the processor's name; "": not known
+  int cores = 0;              // of the machine; 0: not known, as memory_bytes
+  uint64_t memory_bytes = 0;  // of the machine
+};
+
 // One process of the run: from its start, or a resume, to its end.
 struct RunPart {
   double started = 0;      // seconds since 1970
@@ -39,6 +46,8 @@ struct RunPart {
   std::string state;       // "running", "finished", "stopped", "failed", "killed"
   std::string message;     // the signal's name, or the error
   std::string host;
+  RunOrigin origin;  // empty in runs of earlier versions, as machine
+  RunMachine machine;
 };
 
 struct RunCommit {
@@ -63,6 +72,9 @@ struct RunDescription {
   std::vector<std::pair<std::string, int>> planes;
   std::vector<PlannedUnit> units;
 
+  double clip = 0;  // gradients' norm is cut to it; 0: it is not
+  DatasetSize data, evaluation_data;
+
   double drive_bytes_per_day = kDriveBytesPerDay;  // that a drive is rated to be written
   uint64_t written_bytes = 0;                      // to the drives, by all processes
 
@@ -77,6 +89,12 @@ struct RunDescription {
 };
 
 int64_t SamplesPerStep(const RunDescription& run);  // of all ranks
+// How often so many steps go through the data; 0 where its size is not known.
+double Epochs(const RunDescription& run, int64_t steps);
+// "0.1.0 (f629393f5039)"; "" where the process did not say.
+std::string VersionOf(const RunPart& part);
+// As it could be given to a shell; "" likewise.
+std::string CommandText(const RunPart& part);
 // " of rank 0", behind what is one rank's in a run of several; "" in a run of one.
 std::string OfRank(const RunDescription& run);
 
@@ -84,8 +102,8 @@ std::string OfRank(const RunDescription& run);
 inline constexpr size_t kMostCommits = 1000;
 void AddCommit(RunDescription& run, const RunCommit& commit);
 
-// Fills in all but `computing_bytes`, `io_engine`, `written_bytes`, what is known at
-// the end, parts, commits and changes.
+// With one part, which has `options.origin`. Fills in all but `computing_bytes`, `io_engine`,
+// `written_bytes`, what is known at the end, the rest of that part, commits and changes.
 RunDescription DescribeRun(const TrainOptions& options, const ModelDescription& model,
                            const SwapPlan& plan);
 

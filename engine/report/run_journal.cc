@@ -16,8 +16,11 @@
 namespace spillway {
 namespace {
 
-// Between two reports: so long, and so many times as long as the last one took.
+// Between two reports: so long, in the first minutes a part of the time since the process's start,
+// and so many times as long as the last one took.
 constexpr double kReportEverySeconds = 60;
+constexpr double kReportFirstSeconds = 2;
+constexpr double kReportGrowth = 0.2;
 constexpr double kReportAtCommitSeconds = 5;
 constexpr double kReportCostFactor = 100;
 
@@ -47,6 +50,11 @@ absl::StatusOr<std::unique_ptr<RunJournal>> RunJournal::Open(const std::string& 
     ASSIGN_OR_RETURN(journal->tensorboard_,
                      TensorBoardWriter::Open(tensorboard, last_step + 1, journal->clock_));
   }
+  if (const std::string path = output + "/samples.jsonl"; Exists(path)) {
+    ASSIGN_OR_RETURN(journal->samples_,
+                     MetricsLog::Open(path, last_step,
+                                      [&](const nlohmann::json& row) { rows.samples.Add(row); }));
+  }
   journal->ContinueDescription(last_step);
   journal->ended_ = false;
   return journal;
@@ -59,6 +67,8 @@ RunJournal::~RunJournal() {
 // Earlier processes and their commits stay in the history of a run that goes on. One that was
 // killed has not said what it did last: its rows do, and that there is a commit to go on from.
 void RunJournal::ContinueDescription(int64_t last_step) {
+  RunPart part = run_.parts.empty() ? RunPart() : std::move(run_.parts.front());
+  run_.parts.clear();
   if (last_step >= 0) {
     absl::StatusOr<RunDescription> before = ReadRunDescription(output_);
     if (before.ok()) {
@@ -77,7 +87,6 @@ void RunJournal::ContinueDescription(int64_t last_step) {
   }
   const bool is_noted = !run_.commits.empty() && run_.commits.back().step == last_step;
   if (last_step > 0 && !is_noted) AddCommit(run_, {last_step, /*time=*/0});
-  RunPart part;
   part.started = clock_();
   part.first_step = std::max<int64_t>(0, last_step) + 1;
   part.last_step = part.first_step - 1;
@@ -103,7 +112,7 @@ absl::Status RunJournal::Step(const StepMetrics& m) {
   TensorBoardWriter::Scalars scalars = {
       {"train/loss", m.loss},
       {"train/lr", m.learning_rate},
-      {"speed/tokens_per_second", m.seconds > 0 ? m.tokens / m.seconds : NAN},
+      {"speed/samples_per_second", m.seconds > 0 ? m.samples / m.seconds : NAN},
       {"speed/step_seconds", m.seconds},
       {"stall_seconds/disk", m.stall_disk_seconds},
       {"stall_seconds/update", m.stall_update_seconds},
@@ -112,6 +121,9 @@ absl::Status RunJournal::Step(const StepMetrics& m) {
       {"memory_peak_gib/resident", std::ldexp(m.peak_rss_bytes, -30)},
       {"nvme_mib/read", std::ldexp(m.nvme_read_bytes, -20)},
       {"nvme_mib/written", std::ldexp(m.nvme_written_bytes, -20)}};
+  if (m.tokens > 0) {
+    scalars.emplace_back("speed/tokens_per_second", m.seconds > 0 ? m.tokens / m.seconds : NAN);
+  }
   if (m.to_device_bytes + m.to_host_bytes > 0) {
     scalars.emplace_back("stall_seconds/copy", m.stall_copy_seconds);
   }
@@ -122,6 +134,19 @@ absl::Status RunJournal::Step(const StepMetrics& m) {
   if (m.loss_scale) scalars.emplace_back("train/loss_scale", *m.loss_scale);
   ToTensorBoard(m.step, scalars);
   MaybeReport(kReportEverySeconds);
+  return absl::OkStatus();
+}
+
+absl::Status RunJournal::Samples(int64_t step, const std::vector<SampleText>& samples) {
+  if (samples.empty()) return absl::OkStatus();
+  if (!samples_) {
+    ASSIGN_OR_RETURN(samples_, MetricsLog::Open(output_ + "/samples.jsonl", step));
+  }
+  for (const SampleText& sample : samples) {
+    const nlohmann::json row = ToJson(step, sample);
+    RETURN_IF_ERROR(samples_->Append(row));
+    rows_.samples.Add(row);
+  }
   return absl::OkStatus();
 }
 
@@ -150,6 +175,7 @@ int64_t RunJournal::last_evaluation() const {
 absl::Status RunJournal::Sync() {
   // A run that goes on after the commit writes no events of the steps that it covers.
   if (tensorboard_) WarnOnce(tensorboard_->Flush());
+  if (samples_) RETURN_IF_ERROR(samples_->Sync());
   RETURN_IF_ERROR(metrics_->Sync());
   return evaluations_->Sync();
 }
@@ -175,7 +201,10 @@ void RunJournal::WarnOnce(const absl::Status& status) {
 }
 
 bool RunJournal::MaybeReport(double pause_seconds) {
-  const double pause = std::max(pause_seconds, kReportCostFactor * report_seconds_);
+  const double age = clock_() - run_.parts.back().started;
+  const double young = std::max(kReportFirstSeconds, kReportGrowth * age);
+  const double pause =
+      std::max(std::min(pause_seconds, young), kReportCostFactor * report_seconds_);
   if (reported_ && clock_() - *reported_ < pause) return false;
   Report();
   return true;
@@ -184,7 +213,8 @@ bool RunJournal::MaybeReport(double pause_seconds) {
 absl::Status RunJournal::WriteDescription() const {
   return WriteFileAtomically(
       RunDescriptionPath(output_),
-      ToJson(run_).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+      ToJson(run_).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n",
+      FileAccess::kShared);
 }
 
 void RunJournal::Report() {
@@ -200,8 +230,8 @@ void RunJournal::Report() {
   absl::Status status = WriteDescription();
   if (timeline_ != nullptr && timeline_->has_value()) {
     input.timeline = **timeline_;
-    status.Update(
-        WriteFileAtomically(TimelinePath(output_), ToJson(*input.timeline).dump() + "\n"));
+    status.Update(WriteFileAtomically(TimelinePath(output_), ToJson(*input.timeline).dump() + "\n",
+                                      FileAccess::kShared));
   } else if (auto earlier = ReadTimeline(output_); earlier.ok()) {
     input.timeline = *std::move(earlier);  // of the process before this one
   }

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "engine/measures/sample_text.h"
 #include "engine/report/metrics.h"
 #include "engine/report/report_series.h"
 #include "engine/report/run_description.h"
@@ -23,7 +24,8 @@ namespace spillway {
 class RunJournal {
  public:
   // Goes on with what is in `output` of steps up to `last_step` (-1: nothing counts) and
-  // drops the rest. `run` has no parts yet and gets one, beside those of earlier processes.
+  // drops the rest. `run` has no part, or one that says what this process is; that is filled in,
+  // and stands behind those of earlier processes.
   // `tensorboard` may be empty. `clock`: seconds since 1970, for tests.
   static absl::StatusOr<std::unique_ptr<RunJournal>> Open(
       const std::string& output, const std::string& tensorboard, int64_t last_step,
@@ -43,6 +45,8 @@ class RunJournal {
   }
 
   absl::Status Step(const StepMetrics& metrics);
+  // What an evaluation has written behind prompts; may be none.
+  absl::Status Samples(int64_t step, const std::vector<SampleText>& samples);
   // Fills in `best` and `best_step`.
   absl::Status Evaluation(EvaluationMetrics& metrics);
   // The best evaluation so far, of earlier processes too.
@@ -76,6 +80,7 @@ class RunJournal {
   const std::optional<StepTimeline>* timeline_ = nullptr;
   std::unique_ptr<MetricsLog> metrics_;
   std::unique_ptr<MetricsLog> evaluations_;
+  std::unique_ptr<MetricsLog> samples_;  // null: none were written yet
   std::unique_ptr<TensorBoardWriter> tensorboard_;
   std::optional<double> reported_;  // when the last report was made
   double report_seconds_ = 0;       // how long that took

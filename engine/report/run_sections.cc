@@ -84,21 +84,34 @@ std::string UnitTable(const RunDescription& run) {
   return table.Html();
 }
 
+// The command lines, where one differs from that in the page's header.
+std::string CommandsPart(const RunDescription& run) {
+  std::string lines;
+  for (const RunPart& part : run.parts) {
+    const std::string command = CommandText(part);
+    if (command.empty() || command == CommandText(run.parts.back())) continue;
+    absl::StrAppend(&lines, FormatTime(part.started), "  ", command, "\n");
+  }
+  if (lines.empty()) return "";
+  return absl::StrCat("<details><summary>Command lines of earlier processes</summary>\n<pre>",
+                      EscapeHtml(lines), "</pre></details>\n");
+}
+
 std::string PartsTable(const RunDescription& run) {
-  HtmlTable table({"Started", "Steps", "Ended", "How", "Host"}, {1});
+  HtmlTable table({"Started", "Steps", "Ended", "How", "Host", "Spillway"}, {1});
   for (const RunPart& part : run.parts) {
     std::string how = part.state;
     if (part.state == "stopped") how = absl::StrCat("stopped by ", part.message);
     if (part.state == "failed") how = absl::StrCat("failed: ", part.message);
-    if (part.state == "killed") how = "ended without a word";
+    if (part.state == "killed") how = "ended unexpectedly";
     const std::string steps =
         part.last_step < part.first_step
             ? "none"
             : absl::StrCat(FormatCount(part.first_step), " – ", FormatCount(part.last_step));
     table.Row({FormatTime(part.started), steps, part.ended > 0 ? FormatTime(part.ended) : "—",
-               EscapeHtml(how), EscapeHtml(part.host)});
+               EscapeHtml(how), EscapeHtml(part.host), EscapeHtml(VersionOf(part))});
   }
-  return table.Html();
+  return table.Html() + CommandsPart(run);
 }
 
 std::string CommitsPanel(const RunDescription& run) {
@@ -174,22 +187,28 @@ std::string HistorySection(const ReportInput& input) {
 
 std::string ConfigurationSection(const ReportInput& input) {
   if (!input.config.is_object() || input.config.empty()) return "";
-  HtmlTable table({"Setting", "Value", "From"});
+  HtmlTable changed({"Setting", "Value", "From"}), defaults({"Setting", "Value", "From"});
   for (const auto& [name, setting] : input.config.items()) {
     if (!setting.is_object() || !setting.contains("value")) continue;
-    const nlohmann::json& value = setting["value"];
-    std::string text = TextOf(value);
-    if (absl::EndsWith(name, "-memory") && value.is_number_unsigned()) {
-      const uint64_t bytes = value.get<uint64_t>();
-      text = bytes > 0 ? FormatBytes(bytes) : "what is free";
-    }
     const std::string source = TextOf(setting.value("source", nlohmann::json("")));
-    table.Row({absl::StrCat("<code>", EscapeHtml(name), "</code>"),
-               absl::StrCat("<code>", EscapeHtml(text), "</code>"), EscapeHtml(source)},
-              source == "default" ? "default" : "");
+    (source == "default" ? defaults : changed)
+        .Row({absl::StrCat("<code>", EscapeHtml(name), "</code>"),
+              absl::StrCat("<code>", EscapeHtml(SettingText(name, setting["value"])), "</code>"),
+              EscapeHtml(source)});
   }
-  return absl::StrCat("<h2>Configuration</h2>\n<div class=\"panel long\">\n", table.Html(),
-                      "<p class=\"note\">Grey: nobody said so; the default.</p></div>\n");
+  std::string html = "<h2>Configuration</h2>\n<div class=\"panel long\">\n";
+  if (!changed.empty()) absl::StrAppend(&html, changed.Html());
+  if (!defaults.empty()) {
+    absl::StrAppend(&html, "<details><summary>Defaults</summary>\n", defaults.Html(),
+                    "</details>\n");
+  }
+  return absl::StrCat(html, "</div>\n");
+}
+
+std::string SettingText(const std::string& name, const nlohmann::json& value) {
+  if (!absl::EndsWith(name, "-memory") || !value.is_number_unsigned()) return TextOf(value);
+  const uint64_t bytes = value.get<uint64_t>();
+  return bytes > 0 ? FormatBytes(bytes) : "what is free";
 }
 
 }  // namespace spillway

@@ -12,4 +12,7 @@ std::string PlanSection(const ReportInput& input);
 std::string HistorySection(const ReportInput& input);
 std::string ConfigurationSection(const ReportInput& input);
 
+// A value of config.resolved.json, budgets with their unit. Not escaped.
+std::string SettingText(const std::string& name, const nlohmann::json& value);
+
 }  // namespace spillway

@@ -6,15 +6,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/progress.h"
 #include "engine/options/drive_wear.h"
 #include "io/base/format_bytes.h"
+#include "io/base/terminal.h"
 
 namespace spillway {
 namespace {
 
 constexpr double kLeastStall = 0.005;  // of the step: less is not worth a word
-constexpr size_t kColumns = 80;
+constexpr int kColumns = 80;
 constexpr double kLeastChange = 0.01;  // of the prediction, likewise
 
 // What is summed of the steps' rows.
@@ -35,8 +37,21 @@ constexpr uint64_t StepMetrics::*kSummedBytes[] = {&StepMetrics::nvme_read_bytes
                                                    &StepMetrics::nvme_written_bytes,
                                                    &StepMetrics::collective_bytes};
 
-std::string Seconds(double seconds) {
-  return seconds < 100 ? absl::StrFormat("%.3g s", seconds) : FormatDuration(seconds);
+// A resource as the lines name it.
+const char* ShortWords(Resource resource) {
+  switch (resource) {
+    case Resource::kDisk:
+      return "the disk";
+    case Resource::kCompute:
+      return "computing";
+    case Resource::kUpdate:
+      return "updates";
+    case Resource::kCopy:
+      return "GPU copies";
+    case Resource::kCollective:
+      return "exchanges";
+  }
+  return "?";
 }
 
 std::string Percent(double part) { return absl::StrFormat("%.0f%%", 100 * part); }
@@ -93,12 +108,12 @@ std::optional<double> StepSummary::PredictAgain(const SwapPlan& plan,
   return at_observed_rates_seconds_;
 }
 
-const char* StepSummary::MovedBy() const {
-  if (sums_.busy_collective_seconds > 0) {
-    return sums_.busy_disk_seconds > 0 ? "disk, collective as seen" : "collective as seen";
-  }
-  if (sums_.busy_copy_seconds <= 0) return "the disk as in these steps";
-  return sums_.busy_disk_seconds > 0 ? "disk and link as seen" : "the link as in these steps";
+std::string StepSummary::MovedBy() const {
+  std::vector<std::string> movers;
+  if (sums_.busy_disk_seconds > 0) movers.push_back("disk");
+  if (sums_.busy_copy_seconds > 0) movers.push_back("GPU copies");
+  if (sums_.busy_collective_seconds > 0) movers.push_back("exchanges");
+  return absl::StrJoin(movers, ", ");
 }
 
 double StepSummary::Median(double Step::*member) const {
@@ -113,104 +128,97 @@ double StepSummary::Median(double Step::*member) const {
 
 double StepSummary::median_seconds() const { return Median(&Step::seconds); }
 
+std::string StepSummary::LimitIn(Phase phase) const {
+  return ShortWords(forecast_->phases[static_cast<int>(phase)].binding);
+}
+
+std::string StepSummary::ForecastLines() const {
+  const double forecast = forecast_->predicted_seconds;
+  std::string text =
+      absl::StrCat("; forecast ", SecondsText(forecast), "; at least ",
+                   SecondsText(forecast_->bound_seconds), " for ", ShortWords(forecast_->binding));
+  const double observed = at_observed_rates_seconds_.value_or(forecast);
+  if (std::abs(observed - forecast) > kLeastChange * forecast) {
+    absl::StrAppend(&text, "\n             (with the speed of ", MovedBy(),
+                    " in these steps: forecast ", SecondsText(observed), ")");
+  }
+  const std::string forward = LimitIn(Phase::kForward), backward = LimitIn(Phase::kBackward),
+                    behind = LimitIn(Phase::kFlush);
+  const bool always = forward == backward && backward == behind;
+  absl::StrAppend(&text, "\n  limits     ", forward,
+                  always ? ""
+                         : absl::StrCat(" in the forward pass, ", backward, " in the backward, ",
+                                        behind, " behind it"),
+                  "; busy ", Percent(sums_.binding_seconds / sums_.seconds), " of the step");
+  return text;
+}
+
 std::string StepSummary::SpeedLines(int workers) const {
-  const double median = median_seconds();
-  std::string text = absl::StrCat("\n  step       ", Seconds(median), ", the median");
-  if (forecast_) {
-    absl::StrAppend(&text, "; predicted ", Seconds(forecast_->predicted_seconds), ", bound ",
-                    Seconds(forecast_->bound_seconds));
-    if (forecast_->bound_seconds > 0) {
-      absl::StrAppendFormat(&text, " (%.2f x)", median / forecast_->bound_seconds);
-    }
-    const double predicted = forecast_->predicted_seconds;
-    const double observed = at_observed_rates_seconds_.value_or(predicted);
-    if (std::abs(observed - predicted) > kLeastChange * predicted) {
-      absl::StrAppendFormat(&text, "\n  at rates   of %s, predicted %s (%.2f of the median)",
-                            MovedBy(), Seconds(observed), median > 0 ? observed / median : 0);
-    }
-    std::string binds = "  binds      ";
-    for (int i = 0; i < kPhases; ++i) {
-      absl::StrAppend(&binds, i > 0 ? ", " : "", PhaseName(static_cast<Phase>(i)), " ",
-                      ResourceName(forecast_->phases[i].binding));
-    }
-    const std::string busy =
-        absl::StrCat("busy ", Percent(sums_.binding_seconds / sums_.seconds), " of the step");
-    const bool one_line = binds.size() + 2 + busy.size() <= kColumns;
-    absl::StrAppend(&text, "\n", binds, one_line ? "; " : ";\n             ", busy);
-  }
-  absl::StrAppend(&text, "\n  busy       compute ",
-                  Percent(sums_.busy_compute_seconds / sums_.seconds));
-  if (sums_.busy_disk_seconds > 0) {
-    absl::StrAppend(&text, ", disk ", Percent(sums_.busy_disk_seconds / sums_.seconds));
-  }
-  if (sums_.busy_copy_seconds > 0) {
-    absl::StrAppend(&text, ", copy ", Percent(sums_.busy_copy_seconds / sums_.seconds));
-  }
-  absl::StrAppend(&text, ", update ", Percent(sums_.busy_update_seconds / workers / sums_.seconds),
-                  " of ", workers, workers == 1 ? " worker" : " workers");
-  if (sums_.busy_device_update_seconds > 0) {
-    absl::StrAppend(&text, "\n  on GPU     update ",
-                    Percent(sums_.busy_device_update_seconds / sums_.seconds), ", beside them");
-  }
-  const std::pair<const char*, double> waits[] = {{"disk", sums_.stall_disk_seconds},
-                                                  {"update", sums_.stall_update_seconds},
-                                                  {"copy", sums_.stall_copy_seconds},
-                                                  {"collective", sums_.stall_collective_seconds}};
+  std::string text = absl::StrCat("\n  step       ", SecondsText(median_seconds()), " median",
+                                  forecast_ ? ForecastLines() : "");
+  const auto share = [&](const char* name, double seconds) {
+    if (seconds > 0) absl::StrAppend(&text, ", ", name, " ", Percent(seconds / sums_.seconds));
+  };
+  absl::StrAppend(&text, "\n  busy       computing ",
+                  Percent(sums_.busy_compute_seconds / sums_.seconds), " of the time");
+  share("disk", sums_.busy_disk_seconds);
+  share("GPU copies", sums_.busy_copy_seconds);
+  share("updates on the GPU", sums_.busy_device_update_seconds);
+  absl::StrAppend(&text, ",\n             updates ",
+                  Percent(sums_.busy_update_seconds / workers / sums_.seconds), " (on ", workers,
+                  workers == 1 ? " thread" : " threads", " of their own, beside --threads)");
+  const std::pair<Resource, double> waits[] = {
+      {Resource::kDisk, sums_.stall_disk_seconds},
+      {Resource::kUpdate, sums_.stall_update_seconds},
+      {Resource::kCopy, sums_.stall_copy_seconds},
+      {Resource::kCollective, sums_.stall_collective_seconds}};
   std::string waited;
   for (const auto& [reason, seconds] : waits) {
     if (seconds / sums_.seconds < kLeastStall) continue;
-    absl::StrAppend(&waited, waited.empty() ? "" : ", ", reason, " ",
-                    Seconds(seconds / static_cast<double>(counted_)), " (",
+    absl::StrAppend(&waited, waited.empty() ? "for " : ", ", ShortWords(reason), " ",
+                    SecondsText(seconds / static_cast<double>(counted_)), " (",
                     Percent(seconds / sums_.seconds), ")");
   }
   absl::StrAppend(&text, "\n  waited     ",
-                  waited.empty() ? "hardly: under 0.5% of the steps" : waited + " a step");
+                  waited.empty() ? "hardly: less than 0.5% of the time" : waited + " a step");
   if (sums_.commit_seconds > 0) {
-    absl::StrAppend(&text, "; commits ", Seconds(sums_.commit_seconds), " in all");
+    absl::StrAppend(&text, "; ", SecondsText(sums_.commit_seconds), " in all for commits");
   }
   if (sums_.collective_bytes > 0) {
     absl::StrAppend(&text, "\n  sent       ",
                     FormatBytes(sums_.collective_bytes / static_cast<uint64_t>(counted_)),
-                    " a step to other ranks; exchanges under way ",
+                    " a step to other ranks; exchanges took ",
                     Percent(sums_.busy_collective_seconds / sums_.seconds), " of the step");
   }
   return text;
 }
 
-// Medians: the last step has an update more. Of several ranks one's bytes are of its share of the
-// parameters, which is not told.
-std::string StepSummary::TrafficLines(uint64_t parameters, double drive_bytes_per_day,
-                                      bool alone) const {
+// Medians: the last step has an update more.
+std::string StepSummary::TrafficLines(double drive_bytes_per_day) const {
   const double read = Median(&Step::read_bytes), written = Median(&Step::written_bytes);
   if (read + written <= 0) return "";
-  const double per = static_cast<double>(std::max<uint64_t>(1, parameters));
   std::string text =
-      alone
-          ? absl::StrFormat("\n  traffic    %.3g bytes read and %.3g written a parameter and step",
-                            read / per, written / per)
-          : absl::StrCat("\n  traffic    ", FormatBytes(static_cast<uint64_t>(read)), " read and ",
-                         FormatBytes(static_cast<uint64_t>(written)), " written a step");
+      absl::StrCat("\n  traffic    ", FormatBytes(static_cast<uint64_t>(read)), " read and ",
+                   FormatBytes(static_cast<uint64_t>(written)), " written each step");
   if (written <= 0) return text;
   const double seconds = std::max(1e-9, median_seconds());
-  absl::StrAppend(&text, "\n  wear       ", FormatBytes(static_cast<uint64_t>(written)),
-                  " written a step; at this rate a drive lasts ",
+  absl::StrAppend(&text, "\n  wear       at this rate a drive lasts ",
                   DriveLifeText(DriveLifeSeconds(written / seconds, drive_bytes_per_day)));
   absl::StrAppendFormat(&text, "\n             (rated %.4g TB a day for %g years)",
                         drive_bytes_per_day * 1e-12, kDriveRatedYears);
   return text;
 }
 
-std::string StepSummary::Text(uint64_t parameters, int workers, double drive_bytes_per_day,
+std::string StepSummary::Text(int workers, double drive_bytes_per_day,
                               const RankOptions& ranks) const {
   if (counted_ == 0 || sums_.seconds <= 0) return "";
-  const bool alone = ranks.ranks == 1;
-  std::string text = absl::StrCat(SpeedLines(std::max(1, workers)),
-                                  TrafficLines(parameters, drive_bytes_per_day, alone));
-  if (!alone) {
+  std::string text =
+      absl::StrCat(SpeedLines(std::max(1, workers)), TrafficLines(drive_bytes_per_day));
+  if (ranks.ranks > 1) {
     absl::StrAppend(&text, "\n  ranks      ", ranks.ranks,
                     "; from \"moved\" on, all but the step's time is of rank ", ranks.rank);
   }
-  return text;
+  return FoldText(text, kColumns);
 }
 
 }  // namespace spillway

@@ -34,13 +34,14 @@ class StepSummary {
   // Lines of at most 80 columns, each beginning with "\n  name       "; "" without a step.
   // `workers`: whose busy time is in a row's `update`. Of several ranks it says whose figures these
   // and those beside them are.
-  std::string Text(uint64_t parameters, int workers, double drive_bytes_per_day,
-                   const RankOptions& ranks = {}) const;
+  std::string Text(int workers, double drive_bytes_per_day, const RankOptions& ranks = {}) const;
 
  private:
-  const char* MovedBy() const;  // "the disk as in these steps", of what moved anything
+  std::string MovedBy() const;  // "disk, GPU copies": what moved anything
+  std::string LimitIn(Phase phase) const;
+  std::string ForecastLines() const;
   std::string SpeedLines(int workers) const;
-  std::string TrafficLines(uint64_t parameters, double drive_bytes_per_day, bool alone) const;
+  std::string TrafficLines(double drive_bytes_per_day) const;
 
   std::optional<StepMetrics> first_;
   std::optional<StepForecast> forecast_;

@@ -46,9 +46,17 @@ std::string StallPanel(const StepTimeline& t) {
                                    FormatSeconds(stall.span.begin)))});
     }
   }
-  if (table.empty()) table.Row({"nothing", "", "", Note("the computing thread never stood still")});
+  if (table.empty()) table.Row({"nothing", "", "", Note("the computing thread never waited")});
   return absl::StrCat("<div class=\"panel\"><h3>What it waited for</h3>\n", table.Html(),
                       "</div>\n");
+}
+
+// "0.012 %" of a day's writes.
+std::string DayShare(double days) {
+  constexpr double kLeastPercent = 0.001;
+  const double percent = 100 * days;
+  return percent < kLeastPercent ? absl::StrFormat("< %g %%", kLeastPercent)
+                                 : absl::StrFormat("%.2g %%", percent);
 }
 
 // Of the median step (the last one has an update more): bytes a parameter, and the drive. Of
@@ -64,14 +72,13 @@ std::string TrafficPanel(const ReportInput& input) {
     const auto parameters = static_cast<double>(std::max<uint64_t>(1, input.run.parameters));
     return alone ? absl::StrFormat("%.3g bytes", bytes / parameters) : "";
   };
-  HtmlTable table({"", "A step", alone ? "A parameter" : "", ""}, {1, 2});
+  HtmlTable table({"", "Per step", alone ? "Per parameter" : "", ""}, {1, 2});
   table.Row({"read from NVMe", FormatByteNumber(read), a_parameter(read), ""});
   table.Row({"written to NVMe", FormatByteNumber(written), a_parameter(written), ""});
   const double rated = input.run.drive_bytes_per_day;
   if (written > 0 && seconds > 0 && rated > 0) {
-    table.Row(
-        {"drive days", absl::StrFormat("%.3g", DriveDays(written, rated)), "",
-         Note(absl::StrFormat("of a drive rated to be written %.4g TB a day", rated * 1e-12))});
+    table.Row({"of the rated writes a day", DayShare(DriveDays(written, rated)), "",
+               Note(absl::StrFormat("of a drive that is rated for %.4g TB a day", rated * 1e-12))});
     table.Row({alone ? "the drive lasts" : "a drive of its own lasts",
                DriveLifeText(DriveLifeSeconds(written / seconds, rated)), "",
                Note(absl::StrFormat("when it is written at this rate day and night; its rating is "
@@ -123,7 +130,8 @@ std::string TimelineSection(const ReportInput& input) {
           &html, "<div class=\"panel\"><h3>One step by resource</h3>\n<p class=\"note\">",
           EscapeHtml(text),
           " Percentages are of the step. Of the disk: faint while a transfer was under way, full "
-          "by how fast; both disk rows have the same scale.</p>\n<div class=\"scroll\">",
+          "by how fast; both disk rows have the same scale.<span class=\"narrow\"> Scroll "
+          "sideways to see all of it.</span></p>\n<div class=\"scroll\">",
           svg, "</div></div>\n", StallPanel(t));
     }
   }

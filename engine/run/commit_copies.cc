@@ -64,7 +64,7 @@ absl::StatusOr<std::unique_ptr<CommitCopies>> CommitCopies::Open(const std::stri
   }
   const bool created = !files.Look(directory, SymbolicLink::kFollow).ok();
   // What it could not make, RunDirectory says.
-  CreateDirectories(files, ParentPath(directory)).IgnoreError();
+  CreateDirectories(files, ParentPath(directory), FileAccess::kPrivate).IgnoreError();
   auto lock = RunDirectory::Open(directory, {.files = &files});
   if (!lock.ok()) return Annotate(lock.status(), "--persist");
   copies->lock_ = *std::move(lock);
@@ -241,7 +241,7 @@ absl::Status CommitCopies::MakeCopy(const std::string& manifest_path) {
 absl::Status CommitCopies::CopyPart(const std::string& manifest_path, const SwapStore& from,
                                     const CommitRecord& record, const std::string& target) const {
   // Every level is durable in the one above it before there is a manifest.
-  RETURN_IF_ERROR(CreateDirectories(files_, target));
+  RETURN_IF_ERROR(CreateDirectories(files_, target, FileAccess::kPrivate));
   const InPlaceUnits in_place =
       from.in_place() != nullptr ? from.in_place()->places() : InPlaceUnits();
   ASSIGN_OR_RETURN(const auto to, SwapStore::Create(from.layout(), OptionsOf(target, in_place)));

@@ -61,6 +61,7 @@ std::vector<std::string> OutputFileNames(int rank) {
           FileName(FreedManifestPath("", rank)),
           "metrics.jsonl",
           "eval.jsonl",
+          "samples.jsonl",
           "report.html",
           "run.json",
           "config.resolved.json",

@@ -18,8 +18,10 @@ namespace {
 
 absl::Status RemoveRank(const std::string& output, const std::string& directory,
                         std::vector<std::string> parents, FileSystem& files) {
-  ASSIGN_OR_RETURN(auto own, RunDirectory::Open(
-                                 directory, {.output = output, .create = false, .files = &files}));
+  ASSIGN_OR_RETURN(auto own, RunDirectory::Open(directory, {.output = output,
+                                                            .create = false,
+                                                            .access = FileAccess::kReadable,
+                                                            .files = &files}));
   EarlierRun earlier(own.get(), RankByName(directory), ReadRunId(directory, files),
                      SwapIdOf(directory), &files);
   parents.push_back(directory);

@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Open(
   };
   const absl::Status read = ReadRows(path, keep, files);
   if (!read.ok() && !absl::IsNotFound(read)) return read;
-  ASSIGN_OR_RETURN(std::unique_ptr<File> file, OpenInPlace(files, path));
+  ASSIGN_OR_RETURN(std::unique_ptr<File> file, OpenInPlace(files, path, FileAccess::kShared));
   // Rows are in the order of their steps, so what goes is the end.
   RETURN_IF_ERROR(file->Preallocate(kept_bytes));
   return std::unique_ptr<MetricsLog>(new MetricsLog(std::move(file), kept_bytes, step));

@@ -30,8 +30,12 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Open(const std
   }
   const auto names = files.List(path);
   output->was_empty_ = missing || (names.ok() && names->empty());
-  RETURN_IF_ERROR(CreateDirectories(files, ParentPath(path), &output->created_));
-  ASSIGN_OR_RETURN(output->directory_, RunDirectory::Open(path, {.output = path, .files = &files}));
+  // Of a rank that is not the first the parents are in OUTPUT, or OUTPUT itself.
+  const FileAccess parents = rank > 0 ? FileAccess::kReadable : FileAccess::kShared;
+  RETURN_IF_ERROR(CreateDirectories(files, ParentPath(path), parents, &output->created_));
+  ASSIGN_OR_RETURN(
+      output->directory_,
+      RunDirectory::Open(path, {.output = path, .access = FileAccess::kReadable, .files = &files}));
   if (missing) output->created_.insert(output->created_.begin(), path);
   RETURN_IF_ERROR(output->directory_->CheckEntries(OutputFileNames(rank), OutputDirectoryNames(),
                                                    OtherNames::kIgnored));

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "io/base/check.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
 
@@ -33,8 +34,8 @@ std::string WithoutTrailingSlashes(absl::string_view path) {
 
 // The one directory. Synced into its parent even where it is there: whoever made it may have been
 // killed before that.
-absl::Status Create(FileSystem& files, const std::string& path) {
-  const absl::Status made = files.CreateDirectory(path);
+absl::Status Create(FileSystem& files, const std::string& path, FileAccess access) {
+  const absl::Status made = files.CreateDirectory(path, access);
   if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
   return SyncIntoParent(files, path);
 }
@@ -82,8 +83,12 @@ bool IsGone(const absl::Status& status) {
 
 absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::TryOpen(
     const std::string& path, const RunDirectoryOptions& options) {
-  if (options.create) RETURN_IF_ERROR(Create(*options.files, path));
-  ASSIGN_OR_RETURN(auto directory, options.files->OpenOwn(path, DirectoryUse::kForOurs));
+  SPILLWAY_CHECK(options.access != FileAccess::kShared);
+  if (options.create) RETURN_IF_ERROR(Create(*options.files, path, options.access));
+  const bool is_private = options.access == FileAccess::kPrivate;
+  ASSIGN_OR_RETURN(
+      auto directory,
+      options.files->OpenOwn(path, is_private ? DirectoryUse::kForOurs : DirectoryUse::kReadable));
   ASSIGN_OR_RETURN(auto lock, TakeLock(*directory, options));
   directory->RemoveLeftovers();  // of a killed predecessor
   return std::unique_ptr<RunDirectory>(

@@ -18,8 +18,11 @@ namespace spillway {
 struct RunDirectoryOptions {
   // OUTPUT of the run, which a refused second owner is told.
   std::string output = {};
-  // Make it (0700) where it is missing; else that is kNotFound. Either way it is durable then.
+  // Make it where it is missing; else that is kNotFound. Either way it is durable then.
   bool create = true;
+  // A private one is closed to others even where it was there and open to them; another keeps the
+  // mode that it has. REQUIRES: not kShared.
+  FileAccess access = FileAccess::kPrivate;
   FileSystem* files = &FileSystem::Real();  // that makes and removes it
 };
 

@@ -109,7 +109,8 @@ absl::StatusOr<uint64_t> WrittenBytes::Read(const std::string& output) {
 absl::StatusOr<std::unique_ptr<WrittenBytes>> WrittenBytes::Open(const std::string& output,
                                                                  uint64_t before,
                                                                  FileSystem& files) {
-  ASSIGN_OR_RETURN(std::unique_ptr<File> file, OpenInPlace(files, PathIn(output)));
+  ASSIGN_OR_RETURN(std::unique_ptr<File> file,
+                   OpenInPlace(files, PathIn(output), FileAccess::kPrivate));
   std::unique_ptr<WrittenBytes> written(new WrittenBytes(std::move(file), before));
   RETURN_IF_ERROR(written->Set(0));
   // Only now: a process killed here leaves a number.

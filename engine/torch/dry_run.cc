@@ -319,10 +319,12 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
   found.memory.loss_chunks = compute_.LossChunks(micro);
   compute_.loss_rows_ = std::min(compute_.LossChunkRows(), micro.batch.labels.numel());
   uint64_t text_bytes = 0;
-  if (compute_.texts_ != nullptr) {
-    largest_op = std::max(largest_op, TextLogitsBytes(*compute_.texts_));
+  for (const TextBatches* texts :
+       std::initializer_list<const TextBatches*>{compute_.texts_, compute_.samples_}) {
+    if (texts == nullptr) continue;
+    largest_op = std::max(largest_op, TextLogitsBytes(*texts));
     // Where one pass has no room for all beams of a text, the logits of some stay meanwhile.
-    if (compute_.texts_->together() > 1) text_bytes = TextLogitsBytes(*compute_.texts_);
+    if (texts->together() > 1) text_bytes = TextLogitsBytes(*texts);
   }
   uint64_t data_bytes = micro.batch.inputs.nbytes() + micro.batch.labels.nbytes();
   for (const auto& [name, field] : micro.batch.fields) data_bytes += field.nbytes();

@@ -100,6 +100,9 @@ struct Batch {
   // Lengths of the texts that samples hold one after another, the first sample's first: each fills
   // its row. Nothing of one text reaches another. Empty: every sample is one text.
   std::vector<int64_t> texts = {};
+  // Tokens that the model reads, in all samples together and without padding; 0 where it reads
+  // something else. They are only counted.
+  int64_t tokens = 0;
 
   // One of `fields`. Throws where there is none of the name.
   const torch::Tensor& field(const std::string& name) const;

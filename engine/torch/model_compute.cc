@@ -70,7 +70,7 @@ absl::Status ModelCompute::Begin(int64_t step, double loss_scale) {
   training_ = true;
   step_ = step;
   loss_scale_ = loss_scale;
-  batches_.SetLabels(0);
+  batches_.ClearCounts();
   return ClearLoss();
 }
 
@@ -92,7 +92,7 @@ absl::StatusOr<FirstRead> ModelCompute::ReadFirst(int64_t step, const StateLayou
 absl::Status ModelCompute::BeginEvaluate(int64_t first, int64_t count) {
   training_ = false;
   if (first == EvaluationShareOf(evaluation_->size(), options_.rank, options_.ranks).begin) {
-    batches_.SetLabels(0);
+    batches_.ClearCounts();
     judgements_.clear();
     RETURN_IF_ERROR(ClearLoss());
   }
@@ -110,6 +110,13 @@ absl::Status ModelCompute::MakeTexts(int64_t begin, int64_t end, int64_t at_once
   TextPasses passes(batches_, *texts_, TextsAtOnce(loss_rows_, options_.dtype, at_once), pass);
   ASSIGN_OR_RETURN(text_counts_, texts_->Make(begin, end, passes));
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<SampleText>> ModelCompute::WriteSamples(
+    int64_t at_once, const std::function<absl::Status()>& pass) {
+  training_ = false;
+  TextPasses passes(batches_, *samples_, TextsAtOnce(loss_rows_, options_.dtype, at_once), pass);
+  return samples_->Write(passes);
 }
 
 // --- Ops ----------------------------------------------------------------------

@@ -32,10 +32,13 @@ class ModelCompute : public StepCompute {
 
   // Evaluations make texts by it from now on. Outlives it; null: none.
   void MakeTextsBy(TextMaker* texts) { texts_ = texts; }
+  // They write samples by it from now on, likewise.
+  void WriteSamplesBy(SampleWriter* samples) { samples_ = samples; }
 
   // By a DryRunner (engine/torch/dry_run.h), which has it beside itself.
   absl::StatusOr<DryRun> MeasureNeeds() override;
   void KeepGraphs(std::vector<bool> units) override;
+  int64_t training_samples() const override { return batches_.training_samples(); }
   absl::Status BeginTrain(int64_t step, double loss_scale) override;
   absl::StatusOr<FirstRead> ReadFirst(int64_t step, const StateLayout& layout) override;
   absl::Status BeginEvaluate(int64_t first, int64_t count) override;
@@ -53,8 +56,12 @@ class ModelCompute : public StepCompute {
   bool makes_texts() const override { return texts_ != nullptr; }
   absl::Status MakeTexts(int64_t begin, int64_t end, int64_t at_once,
                          const std::function<absl::Status()>& pass) override;
+  bool writes_samples() const override { return samples_ != nullptr; }
+  absl::StatusOr<std::vector<SampleText>> WriteSamples(
+      int64_t at_once, const std::function<absl::Status()>& pass) override;
   const std::vector<TextCounts>& text_counts() const override { return text_counts_; }
   int64_t label_count() const override { return batches_.labels(); }
+  int64_t token_count() const override { return batches_.tokens(); }
   void SetLabelCount(int64_t count) override { batches_.SetLabels(count); }
   uint64_t peak_bytes() const override { return place_.memory->peak_live_bytes(); }
 
@@ -103,6 +110,7 @@ class ModelCompute : public StepCompute {
   LossTotal loss_;
   std::vector<Judgement> judgements_;
   TextMaker* texts_ = nullptr;
+  SampleWriter* samples_ = nullptr;
   int64_t loss_rows_ = 1;                                           // of one chunk's, at most
   int64_t most_loss_chunks_ = std::numeric_limits<int64_t>::max();  // fewer in a dry run
   std::vector<TextCounts> text_counts_;

@@ -26,4 +26,9 @@ void ChooseBudgets(const DeviceChoice& choice, uint64_t* device_bytes, uint64_t*
   if (*host_bytes == 0) *host_bytes = SpendableMemoryBytes(processes);
 }
 
+absl::Status CheckGivenBudgets(const DeviceChoice& choice, uint64_t device_bytes,
+                               uint64_t host_bytes, int processes) {
+  return choice.gpu ? absl::OkStatus() : CheckGivenBudgets(device_bytes, host_bytes, processes);
+}
+
 }  // namespace spillway

@@ -25,4 +25,8 @@ absl::StatusOr<std::unique_ptr<OpenedPlace>> OpenCompute(const DeviceChoice& cho
 void ChooseBudgets(const DeviceChoice& choice, uint64_t* device_bytes, uint64_t* host_bytes,
                    int processes = 1);
 
+// CheckGivenBudgets, where both are of the host's memory.
+absl::Status CheckGivenBudgets(const DeviceChoice& choice, uint64_t device_bytes,
+                               uint64_t host_bytes, int processes);
+
 }  // namespace spillway

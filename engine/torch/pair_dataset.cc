@@ -17,6 +17,7 @@ void AddTargets(absl::Span<const absl::Span<const int64_t>> targets, const Decod
   for (int64_t i = 0; i < count; ++i) {
     const absl::Span<const int64_t> target = targets[i];
     SPILLWAY_CHECK(!target.empty() && static_cast<int64_t>(target.size()) <= length);
+    batch.tokens += static_cast<int64_t>(target.size());
     std::copy(target.begin(), target.end(), batch.labels[i].data_ptr<int64_t>());
     int64_t* const input = read[i].data_ptr<int64_t>();
     *input = config.start_token;

@@ -49,6 +49,7 @@ absl::StatusOr<Batch> SampleDataset::Get(absl::Span<const int64_t> rows) {
       }
       if (options_.pack) batch.texts.push_back(part.positions());
       left -= part.positions();
+      batch.tokens += part.positions();
     }
     if (options_.pack && left > 0) batch.texts.push_back(left);
   }

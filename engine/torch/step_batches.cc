@@ -89,6 +89,7 @@ absl::Status StepBatches::LoadTraining(int64_t step) {
     ASSIGN_OR_RETURN(now_, Step(step));
   }
   labels_ = now_.labels;
+  tokens_ = now_.tokens;
   return Guarded(*place_.memory, "preparing a batch", [&] { data_->Prepare(SamplesOf(step + 1)); });
 }
 
@@ -114,11 +115,13 @@ absl::Status StepBatches::LoadEvaluation(int64_t first, int64_t count) {
                      return evaluation_->Get(absl::MakeSpan(samples).subspan(begin, end - begin));
                    }));
   labels_ += now_.labels;
+  tokens_ += now_.tokens;
   return Guarded(*place_.memory, "preparing a batch",
                  [&] { evaluation_->Prepare(from(first + count)); });
 }
 
-absl::Status StepBatches::LoadBeginnings(absl::Span<const TextBeginning> texts, TextMaker& maker) {
+absl::Status StepBatches::LoadBeginnings(absl::Span<const TextBeginning> texts,
+                                         TextBatches& maker) {
   now_ = {};
   ASSIGN_OR_RETURN(now_, Load(texts.size(), 0, [&](int64_t begin, int64_t end, MicroBatch& micro) {
                      const absl::Span<const TextBeginning> some = texts.subspan(begin, end - begin);
@@ -179,6 +182,7 @@ absl::StatusOr<StepBatches::Loaded> StepBatches::Load(int64_t count, int64_t fir
       return Put(std::move(batch), micro);
     }));
     loaded.labels += micro.labels;
+    loaded.tokens += micro.batch.tokens;
     loaded.micro_batches.push_back(std::move(micro));
   }
   return loaded;

@@ -77,6 +77,12 @@ class StepBatches {
   // That count in the loss of the step, or of the evaluation so far.
   int64_t labels() const { return labels_; }
   void SetLabels(int64_t labels) { labels_ = labels; }
+  // Tokens that the model reads of them, without padding.
+  int64_t tokens() const { return tokens_; }
+  // A step or an evaluation begins: it has none yet.
+  void ClearCounts() { labels_ = tokens_ = 0; }
+
+  int64_t training_samples() const { return data_->size(); }
 
   // Loads this rank's micro-batches of step `step` (from 1), and lets the dataset prepare the next
   // step's.
@@ -88,7 +94,7 @@ class StepBatches {
   // their labels to those before.
   absl::Status LoadEvaluation(int64_t first, int64_t count);
   // Loads beginnings of texts, which have no labels, as `maker` puts them into batches.
-  absl::Status LoadBeginnings(absl::Span<const TextBeginning> texts, TextMaker& maker);
+  absl::Status LoadBeginnings(absl::Span<const TextBeginning> texts, TextBatches& maker);
   // Loads the first micro-batch of step 1 alone, as large as the dataset's largest: all of a step
   // may be more than memory holds.
   absl::Status LoadLargest();
@@ -97,6 +103,7 @@ class StepBatches {
   struct Loaded {
     std::vector<MicroBatch> micro_batches;
     int64_t labels = 0;
+    int64_t tokens = 0;
   };
   // Numbers, in the dataset, of this rank's samples of a step: the rank-th equal run of its global
   // batch.
@@ -119,6 +126,7 @@ class StepBatches {
 
   Loaded now_;
   int64_t labels_ = 0;
+  int64_t tokens_ = 0;
   Loaded ahead_;  // of step ahead_step_, to be begun later; 0: of none
   int64_t ahead_step_ = 0;
 };

@@ -25,6 +25,7 @@ Batch BatchOfTexts(const std::vector<EncodedText>& texts, int64_t length, int64_
     const EncodedText& text = texts[i];
     const auto tokens = static_cast<int64_t>(text.tokens.size());
     SPILLWAY_CHECK(tokens > 0 && tokens <= length);
+    batch.tokens += tokens;
     std::copy(text.tokens.begin(), text.tokens.end(), batch.inputs[i].data_ptr<int64_t>());
     std::copy(text.types.begin(), text.types.end(), types[i].data_ptr<int64_t>());
     visible[i].narrow(0, 0, tokens).fill_(true);

@@ -19,7 +19,7 @@ int64_t TextsAtOnce(int64_t loss_rows, DType dtype, int64_t samples_at_once) {
   return std::clamp<int64_t>(logits - kLookedAt, 1, samples_at_once);
 }
 
-uint64_t TextLogitsBytes(const TextMaker& texts) {
+uint64_t TextLogitsBytes(const TextBatches& texts) {
   return static_cast<uint64_t>((texts.together() + kLookedAt) * texts.classes()) * sizeof(float);
 }
 

@@ -19,13 +19,13 @@ namespace spillway {
 int64_t TextsAtOnce(int64_t loss_rows, DType dtype, int64_t samples_at_once);
 
 // Of the logits of as few as must be together.
-uint64_t TextLogitsBytes(const TextMaker& texts);
+uint64_t TextLogitsBytes(const TextBatches& texts);
 
 // `pass` computes what `batches` has loaded.
 class TextPasses : public NextTokens {
  public:
   // All outlive it.
-  TextPasses(StepBatches& batches, TextMaker& texts, int64_t at_once,
+  TextPasses(StepBatches& batches, TextBatches& texts, int64_t at_once,
              const std::function<absl::Status()>& pass)
       : batches_(batches), texts_(texts), at_once_(at_once), pass_(pass) {}
 
@@ -35,7 +35,7 @@ class TextPasses : public NextTokens {
 
  private:
   StepBatches& batches_;
-  TextMaker& texts_;
+  TextBatches& texts_;
   const int64_t at_once_;
   const std::function<absl::Status()>& pass_;
 };

@@ -20,6 +20,7 @@ std::string TokenDataset::fingerprint() const {
 absl::StatusOr<Batch> TokenDataset::Get(absl::Span<const int64_t> samples) {
   const int64_t count = samples.size();
   Batch batch;
+  batch.tokens = count * seq_len_;
   batch.inputs = torch::empty({count, seq_len_}, torch::kInt64);
   batch.labels = torch::empty({count, seq_len_}, torch::kInt64);
   std::vector<int64_t> window(seq_len_ + 1);

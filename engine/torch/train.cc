@@ -4,6 +4,7 @@
 #include <ATen/Version.h>
 #include <torch/version.h>
 
+#include <cmath>
 #include <memory>
 #include <optional>
 
@@ -12,6 +13,7 @@
 #include "engine/data/window_sampler.h"
 #include "engine/machine/compute_precision.h"
 #include "engine/machine/core_limits.h"
+#include "engine/machine/gpu_probe.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/machine/process_limits.h"
 #include "engine/ranks/launch_environment.h"
@@ -165,7 +167,10 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   at::set_num_threads(options.threads);
   ASSIGN_OR_RETURN(const DeviceChoice choice,
                    ChooseComputeDevice(options.device, options.dtype, options.device_memory_bytes));
-  if (options.device == "auto") LogInfo(choice.Sentence());
+  if (const std::string notice = choice.Notice(HasNvidiaGpu());
+      options.device == "auto" && !notice.empty()) {
+    LogInfo(notice);
+  }
   if (ranks.world != nullptr) RETURN_IF_ERROR(AgreeOnDevice(choice, *ranks.world));
   options.device = choice.Text();
   if (options.layers_in_fp8) RETURN_IF_ERROR(CheckFp8(choice));
@@ -174,6 +179,8 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   options.identity.emplace_back("device", choice.gpu ? "cuda" : "cpu");
   options.identity.emplace_back("LibTorch", TORCH_VERSION);
   options.identity.emplace_back("instruction set", at::get_cpu_capability());
+  RETURN_IF_ERROR(CheckGivenBudgets(choice, options.device_memory_bytes, options.host_memory_bytes,
+                                    launch.local_world));
   ChooseBudgets(choice, &options.device_memory_bytes, &options.host_memory_bytes,
                 launch.local_world);
 
@@ -181,13 +188,13 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   if (committed && committed->finished && committed->step >= options.steps) {
     RETURN_IF_ERROR(
         CompareIdentity(*committed, RunIdentity(options), options.allow_change).status());
-    LogInfo(absl::StrCat("the run in ", storage.output(), " has already finished at step ",
-                         committed->step,
-                         storage.committed_in() == storage.output()
-                             ? ""
-                             : absl::StrCat(", of which ", storage.committed_in(),
-                                            " has the commit: inspect and export that"),
-                         ExportThatStays(storage)));
+    LogResult(absl::StrCat("the run in ", storage.output(), " has already finished at step ",
+                           committed->step,
+                           storage.committed_in() == storage.output()
+                               ? ""
+                               : absl::StrCat(", of which ", storage.committed_in(),
+                                              " has the commit: inspect and export that"),
+                           ExportThatStays(storage)));
     RETURN_IF_ERROR(FinishCommitted(hooks, options, storage, ranks));
     result.end = TrainResult::End::kAlreadyFinished;
     result.step = committed->step;
@@ -216,6 +223,7 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   {
     ModelCompute compute(model, description, &data, evaluation, options, place);
     compute.MakeTextsBy(hooks.texts);
+    compute.WriteSamplesBy(hooks.samples);
     InitSource init(model, options.seed);
     PackedWeights packed(weights ? weights : &init, description);
     status = [&]() -> absl::Status {
@@ -258,6 +266,22 @@ void SayIfACopyIsMade(RunStorage& storage, const absl::Status& failure) {
                           copies->directory(), " is made: ", failure.message()));
 }
 
+// What is said in epochs, or in parts of the run, becomes steps.
+void ResolveSteps(int64_t samples, TrainOptions* options) {
+  const int64_t batch = options->micro_batch * options->accumulate * options->ranks;
+  if (options->steps == 0) options->steps = StepsForEpochs(options->epochs, samples, batch);
+  if (options->eval_every_epoch) options->eval_every = StepsForEpochs(1, samples, batch);
+  ScheduleSpec& schedule = options->schedule;
+  if (schedule.warmup_part > 0) {
+    schedule.warmup_steps =
+        static_cast<int64_t>(std::ceil(schedule.warmup_part * static_cast<double>(options->steps)));
+  }
+  if (options->rank == 0 && schedule.warmup_steps >= options->steps) {
+    LogWarning(absl::StrCat("the learning rate never reaches its full value: the warm-up takes ",
+                            schedule.warmup_steps, " steps, and the run has ", options->steps));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* evaluation,
@@ -268,9 +292,7 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
   RETURN_IF_ERROR(ValidateTrainOptions(options));
   ASSIGN_OR_RETURN(const ModelDescription description, DescribeModel(model, options.freeze));
   if (data.size() < 1) return absl::InvalidArgumentError("the data has no samples");
-  if (options.steps == 0) {
-    options.steps = StepsForEpochs(options.epochs, data.size(), options.global_batch());
-  }
+  ResolveSteps(data.size(), &options);
   options.identity.emplace_back("data", data.fingerprint());
   Launch launch;
   if (options.ranks > 1) {
@@ -281,7 +303,9 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
       options.trace.path.clear();
     }
   }
-  auto connected = ConnectRanks(options, launch, evaluation, hooks.texts != nullptr);
+  auto connected = ConnectRanks(
+      options, launch, evaluation,
+      {.makes_texts = hooks.texts != nullptr, .writes_samples = hooks.samples != nullptr});
   if (absl::IsCancelled(connected.status()) && StopSignal::received() != 0) {
     TrainResult stopped;
     stopped.end = TrainResult::End::kStopped;

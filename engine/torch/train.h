@@ -10,8 +10,9 @@
 
 namespace spillway {
 
-class Device;         // swap/device/device.h
-class TextMaker;      // engine/torch/text_maker.h
+class Device;        // swap/device/device.h
+class SampleWriter;  // engine/torch/text_maker.h
+class TextMaker;
 class WeightSource;   // engine/weights/weight_source.h
 struct ComputeGuess;  // engine/train/run_context.h
 struct StateSource;   // engine/weights/state_source.h
@@ -26,6 +27,8 @@ struct TrainHooks {
   // Makes texts in every evaluation, whose measures they are; outlives the call. Null: none.
   // kInvalidArgument where the model's loss has no Logits.
   TextMaker* texts = nullptr;
+  // Writes samples at the end of every evaluation, into OUTPUT/samples.jsonl; likewise.
+  SampleWriter* samples = nullptr;
   // For tests: a device whose memory weights and gradient sums shall be in while the processor
   // computes; outlives the call. Null: as options.device says.
   Device* device = nullptr;

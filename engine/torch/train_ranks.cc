@@ -44,7 +44,7 @@ absl::Status AllowConnections(int ranks) {
 absl::StatusOr<std::unique_ptr<RankConnection>> ConnectRanks(const TrainOptions& options,
                                                              const Launch& launch,
                                                              const Dataset* evaluation,
-                                                             bool makes_texts) {
+                                                             const EvaluationTextUse& texts) {
   if (options.ranks == 1) {
     RETURN_IF_ERROR(StopSignal::Check());
     return nullptr;
@@ -74,7 +74,8 @@ absl::StatusOr<std::unique_ptr<RankConnection>> ConnectRanks(const TrainOptions&
       "\neval-every: ", options.eval_every, "\nevaluation data: ",
       evaluation ? absl::StrCat(evaluation->size(), " samples, ", evaluation->fingerprint())
                  : "none",
-      "\npredict-with-generate: ", makes_texts ? "yes" : "no",
+      "\npredict-with-generate: ", texts.makes_texts ? "yes" : "no",
+      "\nsample-prompts: ", texts.writes_samples ? "yes" : "no",
       // Its path may be another on each machine.
       "\npersist: ", options.persist.empty() ? "no" : "yes", "\nkeep: ", options.keep,
       "\nmax-bytes-written: ", options.max_bytes_written);

@@ -12,15 +12,21 @@
 
 namespace spillway {
 
+// Which texts evaluations write (TrainHooks).
+struct EvaluationTextUse {
+  bool makes_texts = false;
+  bool writes_samples = false;
+};
+
 // Null where the run has one rank. kCancelled where a signal came before it had begun (StopSignal).
 // `options`: not resolved any further than the ranks agree on;
 // they must be told alike of whatever they exchange something for. `evaluation` may be null;
-// `makes_texts`: for it. kFailedPrecondition where the process may not open files enough for the
+// `texts`: of it. kFailedPrecondition where the process may not open files enough for the
 // connections; up to its hard limit, the soft one is raised.
 absl::StatusOr<std::unique_ptr<RankConnection>> ConnectRanks(const TrainOptions& options,
                                                              const Launch& launch,
                                                              const Dataset* evaluation,
-                                                             bool makes_texts);
+                                                             const EvaluationTextUse& texts);
 
 // kFailedPrecondition, the same on every rank, where some compute on a GPU and some on the CPU.
 absl::Status AgreeOnDevice(const DeviceChoice& choice, Collectives& world);

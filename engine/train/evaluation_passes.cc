@@ -20,9 +20,10 @@ absl::StatusOr<EvaluationMetrics> EvaluationPasses::Run(uint64_t input_bytes) {
   ASSIGN_OR_RETURN(at_once_, totals_.Least(compute_.evaluation_samples_at_once(input_bytes)));
   RETURN_IF_ERROR(ComputeLoss());
   EvaluationMetrics found;
-  RETURN_IF_ERROR(totals_.ShareLabels());
-  found.tokens = compute_.label_count();
-  ASSIGN_OR_RETURN(found.loss, totals_.MeanLoss(found.tokens));
+  ASSIGN_OR_RETURN(found.tokens, totals_.ShareCounts());
+  found.labels = compute_.label_count();
+  found.samples = compute_.evaluation_samples();
+  ASSIGN_OR_RETURN(found.loss, totals_.MeanLoss(found.labels));
   if (compute_.makes_texts()) RETURN_IF_ERROR(MakeTexts());
   ASSIGN_OR_RETURN(found.quality, totals_.Quality(found.loss));
   found.has_perplexity = compute_.makes_texts() || found.quality.empty();
@@ -48,7 +49,7 @@ absl::Status EvaluationPasses::ComputeLoss() {
     RETURN_IF_ERROR(run_());
     const int64_t done = std::min(samples, (taken + at_once_) * grid_.size);
     if (!progress && done < samples && MonotonicSeconds() - began > kSilentSeconds) {
-      progress.emplace("evaluating", samples, taken * grid_.size);
+      progress.emplace("evaluating", samples, began);
     }
     if (progress) progress->Update(done);
   }
@@ -58,11 +59,30 @@ absl::Status EvaluationPasses::ComputeLoss() {
 absl::Status EvaluationPasses::MakeTexts() {
   const EvaluationShare share = ShareOf(grid_.rank);
   RETURN_IF_ERROR(rescue_.NoteOutOfMemory(
-      compute_.MakeTexts(share.begin, share.end, at_once_, [&]() -> absl::Status {
-        RETURN_IF_ERROR(totals_.AnyMakesTexts(true).status());
-        RETURN_IF_ERROR(CheckGoesOn());
-        return run_();
-      })));
+      compute_.MakeTexts(share.begin, share.end, at_once_, [&] { return PassForTexts(); })));
+  return AwaitTexts();
+}
+
+absl::StatusOr<std::vector<SampleText>> EvaluationPasses::WriteSamples() {
+  std::vector<SampleText> samples;
+  if (!compute_.writes_samples()) return samples;
+  if (grid_.rank == 0) {
+    auto written = compute_.WriteSamples(at_once_, [&] { return PassForTexts(); });
+    RETURN_IF_ERROR(rescue_.NoteOutOfMemory(written.status()));
+    samples = *std::move(written);
+  }
+  RETURN_IF_ERROR(AwaitTexts());
+  return samples;
+}
+
+absl::Status EvaluationPasses::PassForTexts() {
+  RETURN_IF_ERROR(totals_.AnyMakesTexts(true).status());
+  RETURN_IF_ERROR(CheckGoesOn());
+  return run_();
+}
+
+absl::Status EvaluationPasses::AwaitTexts() {
+  const EvaluationShare share = ShareOf(grid_.rank);
   while (true) {
     ASSIGN_OR_RETURN(const bool any, totals_.AnyMakesTexts(false));
     if (!any) return absl::OkStatus();

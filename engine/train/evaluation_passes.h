@@ -4,6 +4,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/plan/step_compute.h"
@@ -25,12 +28,20 @@ class EvaluationPasses {
   // stop, between two passes. `input_bytes`: of a training step's inputs, on the device.
   absl::StatusOr<EvaluationMetrics> Run(uint64_t input_bytes);
 
+  // The samples that the first rank writes; the others', or where none are written, are none.
+  // kCancelled as of Run. REQUIRES: after Run.
+  absl::StatusOr<std::vector<SampleText>> WriteSamples();
+
  private:
   // Every rank takes as many passes as the one with the most to do, as each has a share of the
   // weights.
   absl::Status ComputeLoss();
   // After that. REQUIRES: the model makes texts.
   absl::Status MakeTexts();
+  // One pass that computes what this rank has loaded, and the others theirs.
+  absl::Status PassForTexts();
+  // Takes part in the passes of ranks that still make texts.
+  absl::Status AwaitTexts();
   EvaluationShare ShareOf(int rank) const {
     return EvaluationShareOf(compute_.evaluation_samples(), rank, grid_.size);
   }

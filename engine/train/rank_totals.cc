@@ -53,11 +53,24 @@ absl::StatusOr<int64_t> RankTotals::Sum(int64_t own) {
   return std::accumulate(all.begin(), all.end(), int64_t{0});
 }
 
-absl::Status RankTotals::ShareLabels() {
-  if (context_.ranks.world == nullptr) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const int64_t total, Sum(context_.compute->label_count()));
-  context_.compute->SetLabelCount(total);
-  return absl::OkStatus();
+absl::StatusOr<int64_t> RankTotals::ShareCounts() {
+  struct BatchCounts {
+    int64_t labels = 0;
+    int64_t tokens = 0;
+  };
+  StepCompute& compute = *context_.compute;
+  const BatchCounts own = {compute.label_count(), compute.token_count()};
+  if (context_.ranks.world == nullptr) return own.tokens;
+  Collectives& world = *context_.ranks.world;
+  std::vector<BatchCounts> all(world.size());
+  RETURN_IF_ERROR(Agreed([&] { return AllGather(world, &own, all.data(), sizeof(own)); }));
+  BatchCounts sum;
+  for (const BatchCounts& counts : all) {
+    sum.labels += counts.labels;
+    sum.tokens += counts.tokens;
+  }
+  compute.SetLabelCount(sum.labels);
+  return sum.tokens;
 }
 
 absl::Status RankTotals::MeasureUpdate(const UpdateScalars& scalars, double sum_of_squares) {

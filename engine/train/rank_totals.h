@@ -29,7 +29,8 @@ class RankTotals {
       : context_(*context), setup_(*setup), meter_(*meter) {}
 
   // Tells `compute` the labels of all ranks in the step that begins, or the evaluation that ends.
-  absl::Status ShareLabels();
+  // Returns their tokens (StepCompute::token_count).
+  absl::StatusOr<int64_t> ShareCounts();
   // How good the predictions of all ranks' evaluations are, or the texts that they made.
   absl::StatusOr<std::vector<QualityMeasure>> Quality(double loss);
   // What the update of the step that ends needs to know of all tensors, in all ranks' shards

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/estimate/plan_text.h"
 #include "engine/estimate/rank_probe.h"
 #include "engine/estimate/run_forecast.h"
 #include "engine/machine/compute_precision.h"
@@ -35,13 +36,13 @@ constexpr double kQuickDryRunSeconds = 2;
 // GPT-2.
 constexpr uint64_t kGuessedTimes = 2;
 
-// What of the plan's lines says so, and why.
+// In which dtype matrices are multiplied, and why; "" where it is the run's.
 std::string OtherProducts(const TrainOptions& options) {
   if (options.products() == Products()) return "";
   const bool on_gpu = options.device != "cpu";
   std::string why = ComputeRemark(*options.compute, options.dtype, on_gpu);
   if (options.layers_in_fp8 && why.empty() && !on_gpu) why = "emulated in fp32";
-  return absl::StrCat("\n  products   in ", options.compute_name(), why.empty() ? "" : ": ", why);
+  return absl::StrCat(options.compute_name(), why.empty() ? "" : ": ", why);
 }
 
 // How long a commit takes: writing what the steps leave in memory. 0 where the disk's rate is not
@@ -76,7 +77,7 @@ absl::StatusOr<std::unique_ptr<RunSetup>> RunSetup::Create(const RunContext* con
   RETURN_IF_ERROR(AgreeAll(world, setup->PlanTimed(planned)));
   RETURN_IF_ERROR(writes->Check(*planned.run.swaps, setup->in_place_));
   RETURN_IF_ERROR(setup->TakeMemory(planned.run, manager_options));
-  setup->LogPlan(planned.run);
+  setup->LogPlan(planned.run, state.step);
   return setup;
 }
 
@@ -138,6 +139,9 @@ absl::Status RunSetup::PlanUntimed(Planned& planned) {
   ASSIGN_OR_RETURN(planned.run, PlanRun(context_.model, options, input));
   const RunPlan& run = planned.run;
   if (!run.swaps) return RefusalOf(run);
+  RETURN_IF_ERROR(
+      CheckMachineMemory(run, input.separate_device,
+                         MachineMemoryBytes() / static_cast<uint64_t>(options.ranks_here)));
   deferred_ = run.update == UpdateMode::kDeferred;
   const StepSchedule& computed = run.shards ? run.shards->schedule.compute : run.swaps->schedule;
   for (const StepOp& op : computed.ops) {
@@ -278,28 +282,30 @@ absl::Status RunSetup::RestoreOptimizer(const RunState& committed) {
   return moments == nullptr ? absl::OkStatus() : moments->Restore(committed.factored_moments);
 }
 
-// Of the plan's lines: what of the weights stays where it lies.
-std::string RunSetup::InPlaceLine() const {
+// Of the weights, what stays where it lies.
+uint64_t RunSetup::BytesInPlace() const {
   uint64_t bytes = 0;
   for (int unit = 0; unit < plan().layout.num_units(); ++unit) {
     if (store_ != nullptr && store_->IsInPlace(unit)) bytes += plan().layout.UnitBytes(unit);
   }
-  if (bytes == 0) return "";
-  return absl::StrCat("\n  in place   ", FormatBytes(bytes),
-                      " of frozen weights stay in the model's files");
+  return bytes;
 }
 
-void RunSetup::LogPlan(const RunPlan& run) const {
-  const uint64_t parameters = context_.model.parameter_count();
-  const uint64_t trained = context_.model.trained_parameter_count();
-  LogInfo(absl::StrCat(
-      "plan for ", parameters, " parameters in ", context_.model.num_computing(), " units",
-      trained < parameters ? absl::StrCat(", ", trained, " trained") : "", "\n", plan().Summary(),
-      graphs_.Summary(), "\n  computing  ", FormatBytes(computing_bytes_),
-      " of device memory at its peak", OtherProducts(context_.options), InPlaceLine(), "\n",
-      "  budgets    ", FormatBytes(run.device_limit_bytes), " device, ",
-      FormatBytes(run.host_limit_bytes), " host\n  commits    ", commit_schedule().Describe(),
-      forecast_ ? "\n  forecast   " + DescribeForecast(*forecast_) : ""));
+void RunSetup::LogPlan(const RunPlan& run, int64_t steps_done) const {
+  PlanFacts facts;
+  facts.parameters = context_.model.parameter_count();
+  facts.trained_parameters = context_.model.trained_parameter_count();
+  facts.units = context_.model.num_computing();
+  facts.in_place_bytes = BytesInPlace();
+  facts.device_limit_bytes = run.device_limit_bytes;
+  facts.host_limit_bytes = run.host_limit_bytes;
+  facts.computing_bytes = computing_bytes_;
+  facts.products = OtherProducts(context_.options);
+  facts.forecast = forecast_;
+  facts.commits = commit_schedule().Describe();
+  facts.steps = context_.options.steps - steps_done;
+  LogInfo(PlanText(plan(), facts));
+  if (context_.options.explain) LogInfo(ExplainedPlan(plan(), graphs_, facts));
 }
 
 uint64_t RunSetup::device_arena_bytes() const {

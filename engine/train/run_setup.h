@@ -80,8 +80,8 @@ class RunSetup {
   absl::Status PlanTimed(Planned& planned);
   absl::Status TakeMemory(RunPlan& run, SwapManagerOptions manager_options);
   void LogCopied(const FrozenWeights& frozen) const;
-  std::string InPlaceLine() const;
-  void LogPlan(const RunPlan& run) const;
+  uint64_t BytesInPlace() const;
+  void LogPlan(const RunPlan& run, int64_t steps_done) const;
 
   const RunContext& context_;
   WriteAccount& writes_;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/stop_signal.h"
 #include "engine/estimate/step_forecast.h"
+#include "engine/machine/machine_facts.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/model/model_description.h"
 #include "engine/numeric/lr_schedule.h"
@@ -141,6 +142,8 @@ absl::Status Trainer::OpenJournal() {
   run.computing_bytes = setup_->computing_bytes();
   run.io_engine = std::string(manager()->engine_name());
   run.changes = state_.changes;
+  const ProcessorFacts processor = ProbeProcessor();
+  run.parts.back().machine = {processor.cpu, processor.cores, processor.memory_bytes};
   // Without a commit not even the evaluation before step 1 (its row says step 0) stays.
   const int64_t kept = context_.storage->committed() ? state_.step : -1;
   ASSIGN_OR_RETURN(journal_, RunJournal::Open(context_.storage->output(), options_.tensorboard,
@@ -176,7 +179,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   recorder_->Begin(first_step_);
   ASSIGN_OR_RETURN(const bool evaluated, EvaluateFirst(result));
   state_.finished = state_.step == options_.steps && evaluated;
-  Progress progress("step", options_.steps, state_.step);
+  StepProgress progress(options_.steps, Epochs(), options_.data_size.unit);
   meter_->Begin();
   recorder_->BeginSteps();
   commits_->BeginSteps();
@@ -196,7 +199,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   return result;
 }
 
-absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) {
+absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, StepProgress& progress) {
   const int64_t step = state_.step + 1;
   RETURN_IF_ERROR(context_.storage->CheckStillThere());
   StepMetrics row;
@@ -215,7 +218,6 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) 
   meter_->EndPhase(Phase::kFlush);
   bool given_up = false;
   if (evaluate) {
-    progress.Clear();
     const absl::StatusOr<std::optional<EvaluationMetrics>> found = Evaluate();
     if (rescue_->needed()) {  // the step itself is whole, and has its row
       meter_->EndRow(row);
@@ -235,16 +237,12 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) 
   RETURN_IF_ERROR(journal_->Step(row));
   commits_->CountWait(row.commit_seconds);
   RETURN_IF_ERROR(commits_->AfterStep(stop));
-  if (row.tokens > 0) {
+  if (row.labels > 0) {
     summary_.Add(row);
     if (!result.first_loss) result.first_loss = row.loss;
     result.last_loss = row.loss;
   }
-  const double speed = static_cast<double>(row.tokens) / std::max(1e-9, row.seconds);
-  progress.Update(
-      step, absl::StrFormat("%s%s  %.*f tokens/s",
-                            row.tokens > 0 ? absl::StrFormat("loss %.4f", row.loss) : "no labels",
-                            row.skipped ? " (skipped)" : "", speed < 10 ? 1 : 0, speed));
+  progress.Show(row);
   return stop;
 }
 
@@ -298,8 +296,7 @@ void Trainer::Conclude(TrainResult& result) {
   result.median_seconds = summary_.median_seconds();
   result.predicted_at_observed_rates_seconds = summary_.PredictAgain(plan(), setup_->clock());
   journal_->SetPredictedAtObservedRates(result.predicted_at_observed_rates_seconds);
-  result.speed = summary_.Text(context_.model.parameter_count(), setup_->workers(),
-                               options_.drive_bytes_per_day, options_);
+  result.speed = summary_.Text(setup_->workers(), options_.drive_bytes_per_day, options_);
 }
 
 // "SIGTERM", or where it did not come here "SIGTERM to rank 1".
@@ -308,6 +305,15 @@ std::string Trainer::StopText() const {
   std::string text = reason.signal != 0 ? StopSignal::Name(reason.signal) : "--max-bytes-written";
   if (reason.rank != options_.rank) absl::StrAppend(&text, " to rank ", reason.rank);
   return text;
+}
+
+// How often the whole run takes each sample of its data; 0 where their number is not known.
+double Trainer::Epochs() const {
+  const int64_t samples = context_.compute->training_samples();
+  if (samples == 0) return 0;
+  const int64_t a_step = options_.micro_batch * options_.accumulate * options_.ranks;
+  return static_cast<double>(options_.steps) * static_cast<double>(a_step) /
+         static_cast<double>(samples);
 }
 
 bool Trainer::EvaluateAfter(int64_t step) const {
@@ -350,7 +356,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   if (half) row.loss_scale = loss_scale;
 
   RETURN_IF_ERROR(rescue_->NoteNotBegun(compute.BeginTrain(step, loss_scale)));
-  RETURN_IF_ERROR(totals_->ShareLabels());
+  ASSIGN_OR_RETURN(const int64_t tokens, totals_->ShareCounts());
   if (compute.label_count() == 0) return PassOver(row);
   if (!std::exchange(program_enqueued_, false)) EnqueueStep(step);
   if (!deferred) {
@@ -366,8 +372,10 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   meter_->EndPhase(Phase::kForward);
   RETURN_IF_ERROR(RunOps(memory.schedule().ops.size() - forward_ops));
   meter_->EndPhase(Phase::kBackward);
-  row.tokens = compute.label_count();
-  ASSIGN_OR_RETURN(row.loss, totals_->MeanLoss(row.tokens));
+  row.tokens = tokens;
+  row.labels = compute.label_count();
+  row.samples = options_.micro_batch * options_.accumulate * options_.ranks;
+  ASSIGN_OR_RETURN(row.loss, totals_->MeanLoss(row.labels));
   RETURN_IF_ERROR(totals_->ShareBuffers());
 
   if (deferred) {
@@ -468,11 +476,20 @@ absl::StatusOr<std::optional<EvaluationMetrics>> Trainer::Evaluate() {
     return std::nullopt;
   }
   RETURN_IF_ERROR(row.status());
+  absl::StatusOr<std::vector<SampleText>> samples = passes.WriteSamples();
+  if (absl::IsCancelled(samples.status()) && totals_->stop_reason().rank >= 0) {
+    LogInfo(absl::StrCat("step ", state_.step, ": its sample texts are given up"));
+    samples = std::vector<SampleText>();
+  }
+  RETURN_IF_ERROR(samples.status());
   row->step = state_.step;
   row->metric = options_.metric;
   row->seconds = MonotonicSeconds() - began;
   // Another rank than the first may have this row already.
-  if (journal_->last_evaluation() < state_.step) RETURN_IF_ERROR(journal_->Evaluation(*row));
+  if (journal_->last_evaluation() < state_.step) {
+    RETURN_IF_ERROR(journal_->Samples(state_.step, *samples));
+    RETURN_IF_ERROR(journal_->Evaluation(*row));
+  }
   pause.End();
   return *std::move(row);
 }

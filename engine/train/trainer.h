@@ -14,7 +14,6 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "engine/base/progress.h"
 #include "engine/numeric/loss_scale.h"
 #include "engine/report/run_journal.h"
 #include "engine/report/step_recorder.h"
@@ -24,6 +23,7 @@
 #include "engine/train/run_context.h"
 #include "engine/train/run_setup.h"
 #include "engine/train/step_meter.h"
+#include "engine/train/step_progress.h"
 #include "engine/train/train_result.h"
 #include "engine/train/trainer_rescue.h"
 #include "engine/train/write_account.h"
@@ -58,7 +58,7 @@ class Trainer {
   absl::StatusOr<TrainResult> RunSteps();
   // One turn of the loop: the step, its flush, evaluation, row and commit. Whether the run stops
   // after it, as a signal or a limit has it.
-  absl::StatusOr<bool> TakeStep(TrainResult& result, Progress& progress);
+  absl::StatusOr<bool> TakeStep(TrainResult& result, StepProgress& progress);
   absl::Status RunTrainStep(int64_t step, StepMetrics& row);
   void EnqueueStep(int64_t step);
   absl::Status PassOver(StepMetrics& row);
@@ -74,6 +74,7 @@ class Trainer {
   void Conclude(TrainResult& result);
   std::string StopText() const;
 
+  double Epochs() const;
   bool EvaluateAfter(int64_t step) const;
 
   const RunContext context_;

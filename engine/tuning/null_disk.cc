@@ -84,7 +84,7 @@ absl::StatusOr<std::string> NullDisk::ReadSmallFile(absl::string_view path, uint
   return absl::NotFoundError(path);
 }
 
-absl::StatusOr<std::unique_ptr<NewFile>> NullDisk::Create(absl::string_view path) {
+absl::StatusOr<std::unique_ptr<NewFile>> NullDisk::Create(absl::string_view path, FileAccess) {
   return absl::UnimplementedError(path);
 }
 

@@ -30,12 +30,12 @@ class NullDisk final : public FileSystem {
   absl::StatusOr<std::unique_ptr<File>> Open(absl::string_view path, const FileOptions&) override;
   absl::StatusOr<std::unique_ptr<IoEngine>> CreateEngine(const IoEngineOptions&) override;
   absl::StatusOr<std::string> ReadSmallFile(absl::string_view path, uint64_t) override;
-  absl::StatusOr<std::unique_ptr<NewFile>> Create(absl::string_view) override;
+  absl::StatusOr<std::unique_ptr<NewFile>> Create(absl::string_view, FileAccess) override;
   absl::Status Rename(absl::string_view, absl::string_view) override { return absl::OkStatus(); }
   absl::Status Remove(absl::string_view) override { return absl::OkStatus(); }
   absl::Status SyncDirectory(absl::string_view) override { return absl::OkStatus(); }
   absl::StatusOr<uint64_t> RandomNumber() override { return uint64_t{1}; }
-  absl::Status CreateDirectory(absl::string_view) override { return absl::OkStatus(); }
+  absl::Status CreateDirectory(absl::string_view, FileAccess) override { return absl::OkStatus(); }
   absl::Status RemoveDirectory(absl::string_view) override { return absl::OkStatus(); }
   absl::StatusOr<std::vector<std::string>> List(absl::string_view) override {
     return std::vector<std::string>();

@@ -99,7 +99,8 @@ absl::Status SaveExportLayout(const std::string& model_directory, const TensorNa
   if (quantised && !dtype) dtype = (*model)->dtype();
   if (model.ok() && !quantised) layout = LayoutOf(**model, names);
   if (dtype) layout[kBeside]["dtype"] = TorchName(*dtype);
-  return WriteFileAtomically(files, absl::StrCat(to, "/", kExportLayoutName), layout.dump() + "\n");
+  return WriteFileAtomically(files, absl::StrCat(to, "/", kExportLayoutName), layout.dump() + "\n",
+                             FileAccess::kShared);
 }
 
 ExportLayout ReadExportLayout(const std::string& directory, FileSystem& files) {

@@ -167,7 +167,7 @@ absl::Status ReadValues(const StateSource& source,
 
 absl::Status ExportWeights(const StateSource& source, const ExportOptions& options,
                            const std::string& directory, FileSystem& files) {
-  RETURN_IF_ERROR(CreateDirectories(files, directory));
+  RETURN_IF_ERROR(CreateDirectories(files, directory, FileAccess::kShared));
   RETURN_IF_ERROR(RemoveAtomicWriteLeftovers(files, directory));  // of an export that was killed
   const std::vector<TensorsOnce> passes = PassesOf(source, options);
   ASSIGN_OR_RETURN(auto writer, SafetensorsModelWriter::Create(directory, TensorsOf(passes),

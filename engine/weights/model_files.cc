@@ -45,7 +45,7 @@ bool IsOwnName(absl::string_view name) {
 
 absl::Status CopyFile(FileSystem& files, const std::string& from, const std::string& to) {
   ASSIGN_OR_RETURN(const std::string content, files.ReadSmallFile(from));
-  return WriteFileAtomically(files, to, content);
+  return WriteFileAtomically(files, to, content, FileAccess::kShared);
 }
 
 // The plain files of a directory but config.json.
@@ -123,7 +123,7 @@ absl::Status SaveTemplates(FileSystem& files, const std::string& model_directory
 absl::StatusOr<std::string> ExportedPath(FileSystem& files, const std::string& to,
                                          absl::string_view name) {
   if (!absl::ConsumePrefix(&name, kTemplatesFlat)) return absl::StrCat(to, "/", name);
-  RETURN_IF_ERROR(CreateDirectories(files, absl::StrCat(to, "/", kTemplates)));
+  RETURN_IF_ERROR(CreateDirectories(files, absl::StrCat(to, "/", kTemplates), FileAccess::kShared));
   return absl::StrCat(to, "/", kTemplates, "/", name);
 }
 
@@ -153,11 +153,20 @@ absl::Status RemoveOthers(FileSystem& files, const std::set<std::string>& names,
 
 }  // namespace
 
+std::string BaseModelOfAdapter(const std::string& directory) {
+  const auto text =
+      FileSystem::Real().ReadSmallFile(absl::StrCat(directory, "/", kAdapterConfigName));
+  const json config = ParseShallowJson(text.ok() ? *text : "");
+  if (!config.is_object()) return "";
+  const json base = config.value("base_model_name_or_path", json());
+  return base.is_string() ? base.get<std::string>() : "";
+}
+
 std::string SourceDirectory(const std::string& output) { return output + "/source"; }
 
 absl::Status SaveModelFiles(const ModelFiles& model, const std::string& to, FileSystem& files) {
   const std::string& model_directory = model.directory;
-  RETURN_IF_ERROR(CreateDirectories(files, to));
+  RETURN_IF_ERROR(CreateDirectories(files, to, FileAccess::kShared));
   RETURN_IF_ERROR(RemoveAtomicWriteLeftovers(files, to));  // of a run that was killed
   ASSIGN_OR_RETURN(const auto before, OwnFiles(files, to));
   // Where there is no generation_config.json, its readers derive all of it from config.json.
@@ -174,12 +183,13 @@ absl::Status SaveModelFiles(const ModelFiles& model, const std::string& to, File
     RETURN_IF_ERROR(RemoveFormer(files, before, to));
   }
   RETURN_IF_ERROR(SaveExportLayout(model_directory, model.names, model.dtype, to, files));
-  return WriteFileAtomically(files, absl::StrCat(to, "/", kConfig), model.config.dump(2) + "\n");
+  return WriteFileAtomically(files, absl::StrCat(to, "/", kConfig), model.config.dump(2) + "\n",
+                             FileAccess::kShared);
 }
 
 absl::Status CopyModelFiles(const std::string& from, const std::string& to, FileSystem& files) {
   if (!Exists(from, files)) return absl::OkStatus();
-  RETURN_IF_ERROR(CreateDirectories(files, to));
+  RETURN_IF_ERROR(CreateDirectories(files, to, FileAccess::kShared));
   ASSIGN_OR_RETURN(std::vector<std::string> names, OtherFiles(files, from));
   if (Exists(absl::StrCat(from, "/", kConfig), files)) names.push_back(kConfig);
   for (const std::string& name : names) {
@@ -191,7 +201,7 @@ absl::Status CopyModelFiles(const std::string& from, const std::string& to, File
 absl::StatusOr<DType> ExportModel(const StateSource& state, const std::string& source_directory,
                                   const std::string& to, const ModelExportOptions& asked,
                                   FileSystem& files) {
-  RETURN_IF_ERROR(CreateDirectories(files, to));
+  RETURN_IF_ERROR(CreateDirectories(files, to, FileAccess::kShared));
   const std::string config_path = absl::StrCat(to, "/", kConfig);
   json config;
   const std::string saved = absl::StrCat(source_directory, "/", kConfig);
@@ -233,7 +243,8 @@ absl::StatusOr<DType> ExportModel(const StateSource& state, const std::string& s
     RETURN_IF_ERROR(CopyFile(files, absl::StrCat(source_directory, "/", name), exported));
   }
   if (!dtype_as_it_came) SetDType(config, options.dtype);
-  RETURN_IF_ERROR(WriteFileAtomically(files, config_path, config.dump(2) + "\n"));
+  RETURN_IF_ERROR(
+      WriteFileAtomically(files, config_path, config.dump(2) + "\n", FileAccess::kShared));
   return options.dtype;
 }
 

@@ -23,6 +23,10 @@ namespace spillway {
 // Says there, and in a directory of PEFT's, what adapters are: engine/adapters/lora_config.h.
 inline constexpr const char* kAdapterConfigName = "adapter_config.json";
 
+// The model that the adapter in a directory belongs to, as its adapter_config.json says it; ""
+// where nothing does.
+std::string BaseModelOfAdapter(const std::string& directory);
+
 // OUTPUT/source.
 std::string SourceDirectory(const std::string& output);
 

@@ -154,7 +154,8 @@ absl::Status SafetensorsModelWriter::Finish() {
     nlohmann::json metadata = metadata_.index;
     metadata["total_size"] = total_bytes;
     const nlohmann::json document = {{"metadata", metadata}, {"weight_map", weight_map}};
-    RETURN_IF_ERROR(WriteFileAtomically(files_, index, document.dump(2) + "\n"));
+    RETURN_IF_ERROR(
+        WriteFileAtomically(files_, index, document.dump(2) + "\n", FileAccess::kShared));
     RETURN_IF_ERROR(RemoveIfThere(files_, single));
   }
   RETURN_IF_ERROR(RemoveOtherShards(files_, directory_, written));

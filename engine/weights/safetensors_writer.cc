@@ -85,7 +85,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
       new SafetensorsWriter(files, std::string(path), std::move(tensors)));
   // What a killed predecessor left.
   RETURN_IF_ERROR(RemoveIfThere(files, writer->partial_));
-  ASSIGN_OR_RETURN(writer->file_, files.Create(writer->partial_));
+  ASSIGN_OR_RETURN(writer->file_, files.Create(writer->partial_, FileAccess::kShared));
   const std::string header = Header(writer->tensors_, metadata);
   RETURN_IF_ERROR(writer->WriteAll(header.data(), header.size()));
   writer->SkipComplete();

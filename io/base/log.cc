@@ -1,12 +1,18 @@
 #include "io/base/log.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "io/base/mutex.h"
+#include "io/base/terminal.h"
 
 namespace spillway {
 namespace {
@@ -14,6 +20,48 @@ namespace {
 bool IsControl(char c) {
   return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
 }
+
+// What a file has in it must not command the terminal.
+std::string WithoutControls(absl::string_view text) {
+  std::string printable(text);
+  std::replace_if(printable.begin(), printable.end(), IsControl, '?');
+  return printable;
+}
+
+TextStyle StyleOf(LogLevel level) {
+  return level == LogLevel::kError     ? TextStyle::kError
+         : level == LogLevel::kWarning ? TextStyle::kWarning
+                                       : TextStyle::kPlain;
+}
+
+// Rows of a table get their labels dim.
+std::string WithDimLabels(absl::string_view text) {
+  std::vector<std::string> lines;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    const size_t label = LabelWidth(line);
+    lines.push_back(label == 0 ? std::string(line)
+                               : absl::StrCat(Styled(TextStyle::kLabel, line.substr(0, label)),
+                                              line.substr(label)));
+  }
+  return absl::StrJoin(lines, "\n");
+}
+
+// As a terminal shows it.
+std::string ForTerminal(LogLevel level, absl::string_view kind, const std::string& text) {
+  const bool colours = UsesColours(/*redraws=*/true);
+  if (level < LogLevel::kWarning) {
+    // The last column stays free: some terminals break a line that fills it.
+    const std::string folded = FoldText(text, TerminalColumns(STDERR_FILENO) - 1);
+    return colours ? WithDimLabels(folded) : folded;
+  }
+  const size_t at = kind.empty() ? std::string::npos : text.find(kind.data(), 0, kind.size());
+  if (!colours || at == std::string::npos) return text;
+  return absl::StrCat(text.substr(0, at), Styled(StyleOf(level), kind),
+                      text.substr(at + kind.size()));
+}
+
+// One call each, so that lines of several processes are not mixed.
+void WriteToStderr(absl::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
 class Log {
  public:
@@ -26,24 +74,44 @@ class Log {
     prefix_ = std::string(prefix);
   }
 
+  void ShareTerminal(bool shared) {
+    MutexLock lock(mutex_);
+    shared_ = shared;
+  }
+
   void Write(LogLevel level, absl::string_view kind, absl::string_view line) {
     if (!IsLogged(level)) return;
-    std::string text;
-    {
-      MutexLock lock(mutex_);
-      text = absl::StrCat(prefix_, kind, line);
+    MutexLock lock(mutex_);
+    std::string text = WithoutControls(absl::StrCat(prefix_, kind, line));
+    if (RedrawsStderr()) {
+      const bool clears = shared_ || !standing_.empty();
+      text = absl::StrCat(clears ? kClearLine : "", ForTerminal(level, kind, text));
     }
-    // What a file has in it must not command the terminal.
-    std::replace_if(text.begin(), text.end(), IsControl, '?');
-    // One call, so that lines of several threads, and processes, are not mixed.
-    text += '\n';
-    std::fwrite(text.data(), 1, text.size(), stderr);
+    WriteToStderr(absl::StrCat(text, "\n", standing_));
+  }
+
+  void Stand(absl::string_view line) {
+    MutexLock lock(mutex_);
+    standing_ = WithoutControls(line);
+    std::replace_if(
+        standing_.begin(), standing_.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
+    // What is behind it is cleared last: a line that is cleared first flickers.
+    WriteToStderr(absl::StrCat("\r", standing_, "\x1b[K"));
+  }
+
+  void KeepStanding() {
+    MutexLock lock(mutex_);
+    if (standing_.empty()) return;
+    standing_.clear();
+    WriteToStderr("\n");
   }
 
  private:
   std::atomic<LogLevel> level_ = LogLevel::kInfo;
-  Mutex mutex_;
+  Mutex mutex_;  // held while a line is written: what stands must be what is on the screen
   std::string prefix_ ABSL_GUARDED_BY(mutex_);
+  bool shared_ ABSL_GUARDED_BY(mutex_) = false;   // with other processes
+  std::string standing_ ABSL_GUARDED_BY(mutex_);  // the terminal's last line; empty: nothing
 };
 
 // Never destroyed: threads may log while the program ends.
@@ -56,14 +124,19 @@ Log& TheLog() {
 
 void SetLogLevel(LogLevel level) { TheLog().SetLevel(level); }
 bool IsLogged(LogLevel level) { return TheLog().IsLogged(level); }
+void ShareTerminal(bool shared) { TheLog().ShareTerminal(shared); }
 void SetLogPrefix(absl::string_view prefix) { TheLog().SetPrefix(prefix); }
 
 void LogInfo(absl::string_view line) { TheLog().Write(LogLevel::kInfo, "", line); }
+void LogResult(absl::string_view line) { TheLog().Write(LogLevel::kResult, "", line); }
 void LogWarning(absl::string_view line) {
   TheLog().Write(LogLevel::kWarning, "spillway: warning: ", line);
 }
 void LogError(absl::string_view line) {
   TheLog().Write(LogLevel::kError, "spillway: error: ", line);
 }
+
+void DrawStandingLine(absl::string_view line) { TheLog().Stand(line); }
+void KeepStandingLine() { TheLog().KeepStanding(); }
 
 }  // namespace spillway

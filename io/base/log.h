@@ -1,13 +1,15 @@
 // Log lines on stderr, one line each: "spillway: warning: ...".
 // Progress and logs never go to stdout, which belongs to answers (--json).
-// Any thread.
+// On a terminal information is folded to its width; warnings and errors stay whole, so that a
+// command in them can be copied, and begin in yellow and red. Any thread.
 #pragma once
 
 #include "absl/strings/string_view.h"
 
 namespace spillway {
 
-enum class LogLevel { kInfo, kWarning, kError };
+// kResult: what a command ends with, which --quiet shows, too.
+enum class LogLevel { kInfo, kResult, kWarning, kError };
 
 // Lines below `level` are dropped. Default: kInfo.
 void SetLogLevel(LogLevel level);
@@ -16,8 +18,18 @@ bool IsLogged(LogLevel level);
 // Put before every later line, e.g. "rank 2: ". Empty by default.
 void SetLogPrefix(absl::string_view prefix);
 
+// Whether another process draws a standing line on this terminal, which log lines then clear.
+void ShareTerminal(bool shared);
+
 void LogInfo(absl::string_view line);
+void LogResult(absl::string_view line);
 void LogWarning(absl::string_view line);
 void LogError(absl::string_view line);
+
+// Draws the standing line: the terminal's last one, which log lines appear above. Takes the place
+// of the one before. It must be narrower than the terminal. REQUIRES: RedrawsStderr().
+void DrawStandingLine(absl::string_view line);
+// What is drawn stays as it is, and nothing stands any more.
+void KeepStandingLine();
 
 }  // namespace spillway

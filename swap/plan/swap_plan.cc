@@ -79,17 +79,17 @@ std::string SwapPlan::Summary() const {
       {"weights", bytes.weights}, {"optimizer", bytes.optimizer}, {"gradients", bytes.gradients}};
   for (const auto& [kind, by_tier] : kinds) {
     if (by_tier == bytes.gradients && waiting == 0) continue;
-    absl::StrAppendFormat(&text, "  %-10s", kind);
+    absl::StrAppendFormat(&text, "  %-11s", kind);
     append_tiers(by_tier, {Tier::kDevice, Tier::kHost, Tier::kNvme});
   }
   const auto spilled = std::count_if(activations.begin(), activations.end(),
                                      [](Tier tier) { return tier != Tier::kDevice; });
   if (spilled > 0) {
-    absl::StrAppend(&text, "  spilled   activations of ", spilled, " of ", layout.num_units(),
+    absl::StrAppend(&text, "  spilled    activations of ", spilled, " of ", layout.num_units(),
                     " units: ");
     append_tiers(bytes.activations, {Tier::kHost, Tier::kNvme});
   }
-  absl::StrAppend(&text, "  updates   ",
+  absl::StrAppend(&text, "  updates    ",
                   schedule.measures.states > 0
                       ? "deferred: in the next forward, after all state was read and measured"
                   : schedule.measures.gradients > 0
@@ -102,14 +102,14 @@ std::string SwapPlan::Summary() const {
   }
   const auto streamed = std::count(streams_update.begin(), streams_update.end(), true);
   if (separate_device && streamed == 0) {
-    absl::StrAppend(&text, "\n            ", UpdatesOnDevice(0) ? "on the device" : "on the host");
+    absl::StrAppend(&text, "\n             ", UpdatesOnDevice(0) ? "on the device" : "on the host");
   } else if (streamed > 0) {
-    absl::StrAppend(&text, "\n            ", streamed, " of ", layout.num_units(),
+    absl::StrAppend(&text, "\n             ", streamed, " of ", layout.num_units(),
                     " units through the device, ", device_tile_spans.size(), " tiles at once",
                     streamed < layout.num_units() ? ", the others on the host" : "");
   }
   absl::StrAppend(
-      &text, "\n  buffers   ", FormatBytes(host_arena_bytes), " host arena, ", tile_buffers,
+      &text, "\n  buffers    ", FormatBytes(host_arena_bytes), " host arena, ", tile_buffers,
       " tiles in flight",
       turn_tiles() > 0 ? absl::StrCat(" (", tile_buffers + turn_tiles(), " between two steps)")
                        : "",
@@ -119,7 +119,7 @@ std::string SwapPlan::Summary() const {
       apart_lookahead > std::max(lookahead, forward_lookahead)
           ? absl::StrCat(", up to ", apart_lookahead, " away from the largest units")
           : "",
-      "\n", "  traffic   ", FormatBytes(traffic.read_bytes), " read and ",
+      "\n", "  traffic    ", FormatBytes(traffic.read_bytes), " read and ",
       FormatBytes(traffic.written_bytes), " written on NVMe per step\n");
   return text;
 }

@@ -584,7 +584,7 @@ absl::Status SwapStore::MakeDurable(const StoreCommit& commit, bool* only_lost) 
   }
   bool taken;
   const absl::Status status =
-      WriteFileAtomically(*file_system_, commit.manifest_path, *text, &taken);
+      WriteFileAtomically(*file_system_, commit.manifest_path, *text, FileAccess::kPrivate, &taken);
   if (only_lost != nullptr) *only_lost = !status.ok() && !taken;
   return Annotate(status, what);
 }

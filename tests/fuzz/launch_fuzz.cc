@@ -3,6 +3,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "engine/base/shell_line.h"
 #include "engine/ranks/hostfile.h"
 #include "engine/ranks/launch_environment.h"
 #include "engine/ranks/node_list.h"

@@ -393,10 +393,13 @@ def machines():
            "threads": 2, "dtype": "bf16", "compute": "bf16", "optimizer": "adamw", "device": "cpu",
            "io_engine": "threads", "deferred": True, "budget_bytes": {"device": 1 << 23, "host": 1 << 24},
            "computing_bytes": 12345, "plan_summary": "  weights </script> 4 MiB\n", "drive_bytes_per_day": 1e11,
-           "written_bytes": 5, "predicted_at_observed_rates_seconds": 1.25, "planes": [["weight", 2], ["exp_avg", 4]],
+           "written_bytes": 5, "clip": 0.5, "data": {"unit": "te<b>", "samples": 5, "tokens": 50, "labels": 5},
+           "predicted_at_observed_rates_seconds": 1.25, "planes": [["weight", 2], ["exp_avg", 4]],
            "units": [{"name": "h.<b>", "parameters": 77, "weights": state, "optimizer": state, "gradients": state}],
            "parts": [{"started": 1.5, "ended": 2.5, "first_step": 1, "last_step": 4, "state": "stopped",
-                      "message": "SIGTERM", "host": "node7"}], "commits": [[4, 2.25]], "commit_count": 1}
+                      "message": "SIGTERM", "host": "node7", "version": "0.1.0", "commit": "abc+",
+                      "command": ["spillway", "tr'a<in"], "cpu": "Xeon", "cores": 2, "memory_bytes": 1 << 35}],
+           "commits": [[4, 2.25]], "commit_count": 1}
     rows = "".join(json.dumps({
         "step": step, "loss": 4.5, "grad_norm": 1.5, "lr": 0.001, "tokens": 100, "seconds": 2, "tokens_per_second": 50,
         "predicted_seconds": 2, "commit_seconds": 0.5, "bytes": {"nvme_read": 1 << 20, "nvme_written": 1 << 19},

@@ -55,7 +55,8 @@ void ReadAs(const std::string& path, bool* accepted) {
     for (const auto problem : {ClassifierProblem::kSingleLabel, ClassifierProblem::kMultiLabel,
                                ClassifierProblem::kRegression}) {
       if (text.label.is_null()) break;
-      const auto label = ReadLabel(text.label, names, problem);
+      const auto label =
+          ReadLabel(text.label, ClassifierConfig{.labels = names, .problem = problem});
       if (!label.ok()) Refuse(label.status(), {absl::StatusCode::kInvalidArgument});
       const bool one = problem == ClassifierProblem::kSingleLabel;
       if (label.ok()) SPILLWAY_CHECK(label->size() == (one ? 1 : names.size()));

@@ -25,9 +25,10 @@ using testing::StartsWith;
 // Forwards to the machine's own, says what it was asked, and fails where told to.
 class Recorder final : public ForwardingFileSystem {
  public:
-  absl::StatusOr<std::unique_ptr<NewFile>> Create(absl::string_view path) override {
+  absl::StatusOr<std::unique_ptr<NewFile>> Create(absl::string_view path,
+                                                  FileAccess access) override {
     if (absl::Status status = Say("create"); !status.ok()) return status;
-    auto file = FileSystem::Real().Create(path);
+    auto file = FileSystem::Real().Create(path, access);
     if (!file.ok()) return file.status();
     return std::make_unique<RecordedFile>(*this, *std::move(file));
   }
@@ -126,11 +127,42 @@ TEST(FileSystem, WhatAUserNamesIsWrittenBehindHisLinksAndReplacesNothingButFiles
   }
 }
 
+TEST(FileSystem, OthersMayUseWhatTheUmaskAndThePurposeAllow) {
+  FileSystem& files = FileSystem::Real();
+  using enum FileAccess;
+  const struct {
+    mode_t umask;
+    FileAccess access;
+    mode_t file, directory;
+  } cases[] = {{022, kPrivate, 0600, 0700},  {0, kPrivate, 0600, 0700},
+               {022, kReadable, 0644, 0755}, {002, kReadable, 0644, 0755},
+               {077, kReadable, 0600, 0700}, {022, kShared, 0644, 0755},
+               {002, kShared, 0664, 0775},   {077, kShared, 0600, 0700}};
+  for (const auto& one : cases) {
+    SCOPED_TRACE(testing::Message() << std::oct << one.umask << " " << one.directory);
+    ScratchDirectory folder;
+    const mode_t before = ::umask(one.umask);
+    EXPECT_TRUE(files.CreateDirectory(folder / "d", one.access).ok());
+    EXPECT_TRUE(CreateDirectories(files, folder / "e/f", one.access).ok());
+    EXPECT_TRUE(files.Create(folder / "a", one.access).ok());
+    EXPECT_TRUE(WriteFileAtomically(files, folder / "b", "text", one.access).ok());
+    EXPECT_TRUE(OpenInPlace(files, folder / "c", one.access).ok());
+    ::umask(before);
+    const auto mode = [&](const char* name) {
+      struct stat info = {};
+      EXPECT_EQ(::stat((folder / name).c_str(), &info), 0) << name;
+      return info.st_mode & 07777;
+    };
+    for (const char* name : {"a", "b", "c"}) EXPECT_EQ(mode(name), one.file) << name;
+    for (const char* name : {"d", "e", "e/f"}) EXPECT_EQ(mode(name), one.directory) << name;
+  }
+}
+
 TEST(FileSystem, ANewFileIsPrivateAndMustNotExist) {
   ScratchDirectory folder;
   const std::string path = folder / "new";
   FileSystem& files = FileSystem::Real();
-  auto file = files.Create(path);
+  auto file = files.Create(path, FileAccess::kPrivate);
   ASSERT_TRUE(file.ok()) << file.status();
   ASSERT_TRUE((*file)->Append("ab").ok());
   ASSERT_TRUE((*file)->Append("c").ok());
@@ -140,7 +172,7 @@ TEST(FileSystem, ANewFileIsPrivateAndMustNotExist) {
   struct stat info;
   ASSERT_EQ(::stat(path.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600);
-  const absl::Status again = files.Create(path).status();
+  const absl::Status again = files.Create(path, FileAccess::kPrivate).status();
   EXPECT_TRUE(absl::IsAlreadyExists(again)) << again;
   EXPECT_THAT(std::string(again.message()), HasSubstr(path));
   ASSERT_TRUE(files.Remove(path).ok());
@@ -157,9 +189,9 @@ TEST(FileSystem, ErrorsNameTheirPath) {
     EXPECT_FALSE(status.ok());
     EXPECT_THAT(std::string(status.message()), HasSubstr(std::string(path)));
   };
-  expect(files.Create(missing).status(), missing);
-  expect(files.Create(below).status(), below);
-  expect(files.CreateDirectory(missing), missing);
+  expect(files.Create(missing, FileAccess::kPrivate).status(), missing);
+  expect(files.Create(below, FileAccess::kPrivate).status(), below);
+  expect(files.CreateDirectory(missing, FileAccess::kPrivate), missing);
   expect(files.RemoveDirectory(folder / "file"), folder / "file");
   expect(files.Remove(folder.path()), folder.path());
   expect(files.List(folder / "file").status(), folder / "file");
@@ -167,7 +199,7 @@ TEST(FileSystem, ErrorsNameTheirPath) {
   expect(files.FreeBytes(missing).status(), missing);
   // Nothing can be below a file, so there is nothing.
   EXPECT_TRUE(absl::IsNotFound(files.Look(below).status()));
-  expect(CreateDirectories(files, below), "file");
+  expect(CreateDirectories(files, below, FileAccess::kPrivate), "file");
   expect(WriteFileAtomically(missing, "abc"), missing);
   expect(RemoveAtomicWriteLeftovers(files, folder / "none"), folder / "none");
   EXPECT_EQ(RemoveIfThere(files, missing), absl::OkStatus());
@@ -189,11 +221,11 @@ TEST(FileSystem, WhatWasHalfWrittenIsRemovedAndNothingElse) {
 TEST(FileSystem, AFileInPlaceIsMadeOnceAndKeptThen) {
   ScratchDirectory folder;
   FileSystem& files = FileSystem::Real();
-  ASSERT_TRUE(OpenInPlace(files, folder / "f").ok());
+  ASSERT_TRUE(OpenInPlace(files, folder / "f", FileAccess::kPrivate).ok());
   ASSERT_EQ(WriteFileAtomically(folder / "f", "abc"), absl::OkStatus());
-  ASSERT_TRUE(OpenInPlace(files, folder / "f").ok());
+  ASSERT_TRUE(OpenInPlace(files, folder / "f", FileAccess::kPrivate).ok());
   EXPECT_EQ(*ReadSmallFile(folder / "f"), "abc");
-  EXPECT_FALSE(OpenInPlace(files, folder.path()).ok());
+  EXPECT_FALSE(OpenInPlace(files, folder.path(), FileAccess::kPrivate).ok());
   EXPECT_NE(*files.RandomNumber(), *files.RandomNumber());
 }
 
@@ -202,9 +234,9 @@ TEST(FileSystem, DirectoriesAreListedLookedAtAndRemovedWhenEmpty) {
   FileSystem& files = FileSystem::Real();
   const std::string deep = folder / "a/b/c";
   std::vector<std::string> created;
-  ASSERT_EQ(CreateDirectories(files, deep, &created), absl::OkStatus());
+  ASSERT_EQ(CreateDirectories(files, deep, FileAccess::kPrivate, &created), absl::OkStatus());
   EXPECT_THAT(created, ElementsAre(deep, folder / "a/b", folder / "a"));
-  EXPECT_TRUE(absl::IsAlreadyExists(files.CreateDirectory(deep)));
+  EXPECT_TRUE(absl::IsAlreadyExists(files.CreateDirectory(deep, FileAccess::kPrivate)));
   ASSERT_EQ(WriteFileAtomically(files, deep + "/x", "abc"), absl::OkStatus());
   ASSERT_EQ(::symlink("x", (deep + "/link").c_str()), 0);
   EXPECT_THAT(*files.List(deep), ElementsAre("link", "x"));
@@ -289,10 +321,10 @@ TEST(FileSystem, EveryLevelOfADirectoryIsSyncedAndTheLastOneEvenWhereItExists) {
   ScratchDirectory folder;
   const std::string deep = folder / "a/b";
   Recorder files;
-  ASSERT_EQ(CreateDirectories(files, deep), absl::OkStatus());
+  ASSERT_EQ(CreateDirectories(files, deep, FileAccess::kPrivate), absl::OkStatus());
   EXPECT_EQ(std::count(files.said.begin(), files.said.end(), "sync directory"), 3);
   files.said.clear();
-  ASSERT_EQ(CreateDirectories(files, deep), absl::OkStatus());
+  ASSERT_EQ(CreateDirectories(files, deep, FileAccess::kPrivate), absl::OkStatus());
   EXPECT_THAT(files.said, ElementsAre("sync directory"));
 }
 

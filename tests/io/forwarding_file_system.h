@@ -24,15 +24,16 @@ class ForwardingFileSystem : public FileSystem {
   absl::StatusOr<std::string> ReadSmallFile(absl::string_view path, uint64_t limit_bytes) override {
     return Real().ReadSmallFile(path, limit_bytes);
   }
-  absl::StatusOr<std::unique_ptr<NewFile>> Create(absl::string_view path) override {
-    return Real().Create(path);
+  absl::StatusOr<std::unique_ptr<NewFile>> Create(absl::string_view path,
+                                                  FileAccess access) override {
+    return Real().Create(path, access);
   }
   absl::Status Rename(absl::string_view from, absl::string_view to) override {
     return Real().Rename(from, to);
   }
   absl::Status Remove(absl::string_view path) override { return Real().Remove(path); }
-  absl::Status CreateDirectory(absl::string_view path) override {
-    return Real().CreateDirectory(path);
+  absl::Status CreateDirectory(absl::string_view path, FileAccess access) override {
+    return Real().CreateDirectory(path, access);
   }
   absl::Status RemoveDirectory(absl::string_view path) override {
     return Real().RemoveDirectory(path);

@@ -28,7 +28,7 @@ std::map<std::string, int> AfterPowerLoss(const Prepare& prepare) {
 }
 
 void Write(SimFileSystem& files, const char* path, const char* content, bool sync) {
-  auto file = files.Create(path);
+  auto file = files.Create(path, FileAccess::kPrivate);
   ASSERT_TRUE(file.ok()) << file.status();
   ASSERT_TRUE((*file)->Append(content).ok());
   if (sync) {

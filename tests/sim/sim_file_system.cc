@@ -359,7 +359,7 @@ absl::StatusOr<std::string> SimFileSystem::ReadSmallFile(absl::string_view path,
   return content;
 }
 
-absl::StatusOr<std::unique_ptr<NewFile>> SimFileSystem::Create(absl::string_view path) {
+absl::StatusOr<std::unique_ptr<NewFile>> SimFileSystem::Create(absl::string_view path, FileAccess) {
   const std::string what = absl::StrCat("create ", path);
   if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
   disk_.world().Explain(what);
@@ -405,7 +405,7 @@ absl::Status SimFileSystem::RemoveName(absl::string_view path, bool directory) {
   return disk_.AfterCall() ? absl::OkStatus() : ErrnoStatus(EIO, what);
 }
 
-absl::Status SimFileSystem::CreateDirectory(absl::string_view path) {
+absl::Status SimFileSystem::CreateDirectory(absl::string_view path, FileAccess) {
   const std::string what = absl::StrCat("create directory ", path);
   if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
   disk_.world().Explain(what);

@@ -23,10 +23,11 @@ class SimFileSystem final : public FileSystem {
   bool may_start_threads() const override { return false; }
   absl::StatusOr<std::string> ReadSmallFile(absl::string_view path,
                                             uint64_t limit_bytes = kSmallFileBytes) override;
-  absl::StatusOr<std::unique_ptr<NewFile>> Create(absl::string_view path) override;
+  absl::StatusOr<std::unique_ptr<NewFile>> Create(absl::string_view path,
+                                                  FileAccess access) override;
   absl::Status Rename(absl::string_view from, absl::string_view to) override;
   absl::Status Remove(absl::string_view path) override;
-  absl::Status CreateDirectory(absl::string_view path) override;
+  absl::Status CreateDirectory(absl::string_view path, FileAccess access) override;
   absl::Status RemoveDirectory(absl::string_view path) override;
   absl::StatusOr<std::vector<std::string>> List(absl::string_view path) override;
   absl::StatusOr<FileInfo> Look(absl::string_view path, SymbolicLink symbolic_link) override;

@@ -17,7 +17,7 @@ class Activations(CliTest):
     config = dict(cli_testing.TINY, vocab_size=512, n_positions=64, n_embd=64, n_layer=3)
 
     def words(self, **changes):
-        return self.flags(**{"seq_len": 32, "accumulate": 8, "no_export": True, **changes})
+        return self.flags(**{"seq_len": 32, "accumulate": 8, "no_export": True, "explain": True, **changes})
 
     def begin(self, **changes):
         self.output = self.path(f"out-{len(os.listdir(self.dir))}")
@@ -44,7 +44,7 @@ class Activations(CliTest):
                 digests.add(digest)
                 tier = {"none": None, "cpu": "host", "nvme": "nvme"}[place]
                 self.assertEqual(
-                    spilled, tier and f"  spilled   activations of 3 of 5 units: {INPUTS >> 10} KiB {tier}")
+                    spilled, tier and f"  spilled    activations of 3 of 5 units: {INPUTS >> 10} KiB {tier}")
         self.assertEqual(len(digests), 1)
         self.assertEqual(moved["nvme", "none"], moved["nvme", "cpu"])
         for kind in ("nvme_read", "nvme_written"):
@@ -65,7 +65,7 @@ class Activations(CliTest):
         digest = self.outcome(steps=6)[0]
         self.assert_run(self.begin(steps=3, offload_activations="nvme"), 0)
         result = run(*self.words(steps=6, resume=True, offload_activations="cpu"))
-        self.assert_run(result, 0, "spilled   activations")
+        self.assert_run(result, 0, "spilled    activations")
         self.assertEqual(self.inspect()["digest"], digest)
 
     def test_estimate_has_them_by_tier(self):
@@ -92,7 +92,7 @@ class Activations(CliTest):
                 digests.add(digest)
                 read[place] = moved["nvme_read"]
                 self.assertEqual(spilled, None if place == "none" else
-                                 f"  spilled   activations of 3 of 5 units: {INPUTS >> 13} KiB nvme")
+                                 f"  spilled    activations of 3 of 5 units: {INPUTS >> 13} KiB nvme")
                 self.assertEqual(read[place] - read["none"], INPUTS // 8 if place == "nvme" else 0)
         self.assertEqual(len(digests), 1)
 

@@ -13,7 +13,7 @@ import subprocess
 import unittest
 
 import cli_testing
-from cli_testing import CliTest, gpt2_shapes, read_json, run, safetensors, write_tokens
+from cli_testing import CliTest, gpt2_shapes, read_json, read_rows, run, safetensors, write_tokens
 
 
 class BadInput(CliTest):
@@ -60,9 +60,11 @@ class DeviceTest(BadInput):
         self.assert_run(run("estimate", "--model", self.path("model-in"), "--device", "cuda"), 2, *words)
         self.refuse(2, "--device", "auto, cpu, cuda", device="gpu")
 
-    def test_auto_is_the_cpu_and_says_why(self):
+    def test_auto_is_the_cpu_and_says_why_only_where_there_is_a_gpu(self):
         result = self.train(device="auto")
-        self.assert_run(result, 0, "computing on the CPU: this build has no CUDA")
+        self.assert_run(result, 0)
+        facts = json.loads(run("doctor", "--swap", self.swap, "--json").stdout)["facts"]
+        self.assertEqual("CUDA" in result.stderr, facts["has_gpu"], result.stderr)
         self.assertEqual(read_json(self.output, "config.resolved.json")["device"],
                          {"value": "cpu", "source": "derived"})
         self.assertEqual(read_json(self.output, "run.json")["device"], "cpu")
@@ -74,12 +76,29 @@ class ModelTest(BadInput):
         self.refuse(2, "\"mpt\"", "gpt2", "llama", "config.json")
 
     def test_missing_directory(self):
-        self.assertNotIn("hub", self.refuse(2, "nowhere", model=self.path("nowhere")))
+        self.assertNotIn("hf download", self.refuse(2, "nowhere", model=self.path("nowhere")))
         os.remove(self.path("model-in/config.json"))
-        self.refuse(2, "config.json")
+        self.write("model-in/notes.md", "a")
+        self.refuse(2, "--model", "no config.json in it", "it holds: notes.md")
+
+    def test_a_directory_of_another_kind(self):
+        """tests/engine/weights/model_directory_test.cc has them all; here that each command says so."""
+        self.write("lora/adapter_config.json", {"base_model_name_or_path": "m/base"})
+        for words in (["generate", "--prompt", "a"], ["estimate"],
+                      ["predict", "--data", self.data, "--out", self.path("a.jsonl")]):
+            self.assert_run(run(*words, "--model", self.path("lora")), 2, "it is an adapter for m/base: give "
+                            "--model m/base --adapter " + self.path("lora"))
+        self.refuse(2, "it is an adapter for m/base", model=self.path("lora"))
+
+    def test_weights_without_a_tokenizer(self):
+        text = self.write("x.txt", "abc" * 100)
+        self.write("model-in/model.safetensors", safetensors(gpt2_shapes(self.config)))
+        said = self.refuse(2, "no tokenizer", "but weights", "--tokenizer DIR", "--tokenizer chars", data=text)
+        self.assertNotIn("characters", said)
+        self.assert_run(self.train(data=text, tokenizer="chars"), 0)
 
     def test_a_name_of_the_hub(self):
-        command = "hf download no-such-org/gpt-2.b --local-dir gpt-2.b"
+        command = "`hf download no-such-org/gpt-2.b`"
         self.refuse(2, "no-such-org/gpt-2.b", "no such directory", command, model="no-such-org/gpt-2.b")
         for words in (["estimate"], ["generate", "--prompt", "a"]):
             self.assert_run(run(*words, "--model", "no-such-org/gpt-2.b"), 2, command)
@@ -120,9 +139,54 @@ class ModelTest(BadInput):
 
 class DataTest(BadInput):
     def test_missing(self):
-        self.refuse(2, "nowhere.bin", data=self.path("nowhere.bin"))
-        self.refuse(2, "nowhere.bin", eval_data=self.path("nowhere.bin"))
-        self.refuse(2, "--data", data=None)
+        self.refuse(2, "--data ", "nowhere.bin: there is no such file", data=self.path("nowhere.bin"))
+        self.refuse(2, "--eval-data ", "nowhere.bin: there is no such file", eval_data=self.path("nowhere.bin"))
+        self.refuse(2, "--data", ".jsonl", data=None)
+        self.refuse(2, "--eval-data 0.1", "cannot be named by a number", eval_data="0.1")
+
+    def test_other_formats(self):
+        """tests/engine/data/data_file_test.cc has them all; here that each command looks."""
+        array = self.write("x.json", '[{"text": "a"}]')
+        packed = self.write("x.txt.gz", b"\x1f\x8b\x08")
+        wide = self.write("wide.txt", "abc".encode("utf-16"))
+        for path, words in ((array, ["a JSON array", "jq -c '.[]'"]), (packed, ["gunzip -c"]),
+                            (wide, ["UTF-16", "iconv -f utf-16 -t utf-8"]), (self.dir, ["a folder"]),
+                            ("-", ["standard input is not read"])):
+            self.refuse(2, "--data " + path, *words, data=path)
+            self.refuse(2, "--eval-data " + path, *words, eval_data=path)
+            said = run("tokenize", "--tokenizer", "bytes", "--data", path, "--out", self.path("t.bin"))
+            self.assert_run(said, 2, "--data " + path, *words)
+        # Whatever the data, the model comes first.
+        self.assert_run(self.train(data=array, model=self.path("nowhere")), 2, "--model")
+
+    @unittest.skipUnless(shutil.which("jq"), "jq is not there")
+    def test_the_commands_that_messages_name_do_it(self):
+        rows = {"alpaca.jsonl": {"instruction": "Add.", "input": "1 1", "output": "2"},
+                "sharegpt.jsonl": {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Ho"}]},
+                "dpo.jsonl": {"prompt": "a", "chosen": "b", "rejected": "c"},
+                "qa.jsonl": {"question": "a", "answer": "b"}}
+        made = {"alpaca.jsonl": {"prompt": "Add.\n\n1 1\n\n", "completion": "2"},
+                "sharegpt.jsonl": {"messages": [{"role": "user", "content": "Hi"},
+                                                {"role": "assistant", "content": "Ho"}]},
+                "dpo.jsonl": {"prompt": "a", "completion": "b"}, "qa.jsonl": {"prompt": "a\n", "completion": "b"}}
+        for name, row in rows.items():
+            said = self.refuse(2, name + ":1", data=self.write(name, json.dumps(row) + "\n"), tokenizer="chars")
+            command = re.search(r"`(jq .*)`", said).group(1)
+            subprocess.run(command, shell=True, check=True)
+            with open(self.path(name.replace(".jsonl", ".spillway.jsonl")), encoding="utf-8") as file:
+                self.assertEqual(json.loads(file.read()), made[name])
+        said = self.refuse(2, "JSON array", data=self.write("a b.json", [{"text": "a"}, {"text": "b"}]))
+        subprocess.run(re.search(r"`(jq .*?)`", said).group(1), shell=True, check=True)
+        self.assertEqual(read_rows(self.path("a b.jsonl")), [{"text": "a"}, {"text": "b"}])
+
+    def test_layouts_of_others(self):
+        for row, words in (({"instruction": "a", "output": "b"}, ["looks like alpaca", "jq -c"]),
+                           ({"chosen": "a", "rejected": "b"}, ["DPO is not supported"]),
+                           ({"messages": [{"role": "assistant", "content": None, "tool_calls": [{}]}]},
+                            ["tool_calls", "not supported"]),
+                           ({"messages": [{"role": "assistant", "content": None}]}, ["content", "null"])):
+            self.refuse(2, "x.jsonl:1", *words, data=self.write("x.jsonl", json.dumps(row) + "\n"),
+                        tokenizer="chars")
 
     def test_short(self):
         write_tokens(self.path("short.bin"), 16, 64)
@@ -194,6 +258,8 @@ class ConfigTest(BadInput):
     def test_files(self):
         for text, word in (("[" * 200000, "deep"), ("\x00\x01", "ds.json")):
             self.refuse(2, word, config=self.write("ds.json", text))
+        self.refuse(2, "ds.yaml", "YAML", "DeepSpeed's JSON", config=self.write("ds.yaml", "a: 1\nb: 2\n"))
+        self.refuse(2, "none.json: there is no such file", config=self.path("none.json"))
 
     def test_flags(self):
         result = run(*self.flags(), "--offlod", "nvme")
@@ -229,6 +295,18 @@ class BudgetTest(BadInput):
         os.mkdir(self.swap)
         self.refuse(3, "at least", device_memory=less(device), host_memory=host)
         self.refuse(3, "at least", device_memory=device, host_memory=less(host))
+
+
+    def test_more_than_the_machine_has(self):
+        for flag, other in (("device", "host"), ("host", "device")):
+            said = self.refuse(3, f"--{flag}-memory 1 TiB leaves nothing for --{other}-memory", "both are RAM",
+                               **{f"{flag}_memory": "1TiB", f"{other}_memory": None})
+            self.assertNotIn("this run does not fit", said)
+        # What is never used may be more than there is.
+        result = self.train(device_memory="1TiB", host_memory="1TiB", no_export=True)
+        self.assert_run(result, 0, "--device-memory 1 TiB and --host-memory 1 TiB are more together than the")
+        self.begin_afresh()
+        self.assertNotIn("more together", self.train(no_export=True).stderr)
 
 
 class SystemLimitTest(NobodyCase):
@@ -282,6 +360,13 @@ class SystemLimitTest(NobodyCase):
 
 
 class SwapPathTest(NobodyCase):
+    def test_the_kernels_own(self):
+        for path in ("/proc", "/proc/self", "/sys/kernel"):
+            self.refuse(2, f"--swap {path} cannot be made", "the kernel's own", swap=path)
+            self.refuse(2, f"--persist {path}/x cannot be made", persist=path + "/x")
+            for output in (path, path + "/x/y"):
+                self.refuse(2, f"--output {output} cannot be made", "the kernel's own", output=output)
+
     def test_missing(self):
         self.refuse(2, "nowhere", "does not exist", swap=f"{self.swap},{self.path('nowhere')}")
         self.refuse(2, "data.bin", "directory", swap=self.data)
@@ -411,6 +496,103 @@ class NotFiniteTest(BadInput):
         self.assertGreaterEqual(self.inspect()["step"], 1)
 
 
+COMMIT = "607a30d783dfa663caf39e06633721c8d4cfcd7e"
+
+
+class HubTest(BadInput):
+    """Models by their names on the hub, in a cache as huggingface_hub keeps it."""
+
+    def setUp(self):
+        super().setUp()
+        self.cache = self.path("hf/hub")
+        self.variables = {"HF_HOME": self.path("hf"), "PATH": "/usr/bin:/bin"}
+        for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+            self.variables[name] = ""
+
+    def put(self, repository="org/tiny", **files):
+        """A snapshot of a model: links to blobs, as downloads make them."""
+        folder = f"hf/hub/models--{repository.replace('/', '--')}"
+        snapshot = f"{folder}/snapshots/{COMMIT}"
+        os.makedirs(self.path(snapshot), exist_ok=True)
+        self.write(folder + "/refs/main", COMMIT)
+        for number, (name, content) in enumerate(files.items()):
+            blob = self.write(f"{folder}/blobs/{number}", content)
+            os.symlink(os.path.relpath(blob, self.path(snapshot)), self.path(f"{snapshot}/{name.replace('__', '.')}"))
+        return self.path(snapshot)
+
+    def whole(self, **more):
+        return self.put(config__json=self.config, model__safetensors=safetensors(gpt2_shapes(self.config)), **more)
+
+    def train_named(self, model, **changes):
+        return run(*self.flags(model=model, **changes), variables=self.variables)
+
+    def test_it_is_found_and_trained_and_generated_with(self):
+        snapshot = self.whole()
+        found = f"org/tiny: found in {self.cache} (snapshot 607a30d7)"
+        self.assert_run(self.train_named("org/tiny"), 0, found)
+        self.assertEqual(read_json(self.output, "config.resolved.json")["model"],
+                         {"value": snapshot, "source": "--model"})
+        self.assert_run(self.train_named(snapshot, resume=True), 0, "already finished")
+        folder = os.path.join(self.cache, "models--org--tiny")
+        self.assert_run(self.train_named(folder, resume=True), 0, "already finished", "(snapshot 607a30d7)")
+        for place in ("xdg/huggingface", "me/.cache/huggingface"):
+            os.makedirs(os.path.dirname(self.path(place)))
+            os.symlink(self.path("hf"), self.path(place))
+        for variables in ({"HF_HUB_CACHE": self.cache}, {"HUGGINGFACE_HUB_CACHE": self.cache, "HF_HOME": ""},
+                          {"HF_HOME": "", "XDG_CACHE_HOME": self.path("xdg")},
+                          {"HF_HOME": "", "XDG_CACHE_HOME": "", "HOME": self.path("me")}):
+            said = run("estimate", "--model", f"org/tiny@{COMMIT[:9]}", "--dry-run", "no",
+                       variables=self.variables | variables)
+            self.assert_run(said, 0, "(snapshot 607a30d7)")
+        said = run("tokenize", "--tokenizer", "org/tiny", "--data", self.write("x.txt", "ab"), "--out",
+                   self.path("x.bin"), variables=self.variables)
+        self.assert_run(said, 2, "is not whole: it lacks tokenizer.json", "hf download org/tiny")
+
+    def test_what_is_not_whole_is_named(self):
+        self.put(config__json=self.config)
+        said = self.train_named("org/tiny")
+        self.assert_run(said, 2, "--model org/tiny", "is not whole: it lacks model.safetensors", "and has config.json",
+                        "hf download org/tiny")
+        self.assertNotIn("no such directory", said.stderr)
+        self.assert_nothing_left()
+        # All that an estimate reads is there.
+        self.assert_run(run("estimate", "--model", "org/tiny", "--dry-run", "no", variables=self.variables), 0)
+        self.assert_run(self.train_named("org/tiny@v9"), 2, "no snapshot of v9", "it has main, 607a30d7",
+                        "hf download org/tiny --revision v9")
+
+    def fake(self, name, script):
+        path = self.write("bin/" + name, "#!/bin/sh\n" + script)
+        os.chmod(path, 0o755)
+        self.variables["PATH"] = self.path("bin") + ":/usr/bin:/bin"
+
+    def test_a_download_is_offered_and_run(self):
+        missing = self.train_named("org/tiny")
+        self.assert_run(missing, 2, "it is not in", "pip install huggingface_hub")
+        self.assert_run(self.train_named("org/tiny", download=True), 2, "no hf on PATH", "pip install")
+        self.whole()
+        os.rename(self.cache, self.path("remote"))
+        self.fake("hf", f'echo "fetching $@"; echo to-stderr >&2; [ "$2" = org/tiny ] || exit 3; '
+                        f'mkdir -p {self.path("hf")}; cp -r {self.path("remote")} {self.cache}')
+        self.assert_run(self.train_named("org/tiny"), 2, "--download runs that first")
+        said = run("generate", "--model", "org/other", "--prompt", "a", "--download", variables=self.variables)
+        self.assert_run(said, 1, "running hf download org/other", "fetching download org/other",
+                        "`hf download org/other` ended with exit code 3")
+        self.assertEqual(said.stdout, "")
+        said = self.train_named("org/tiny", download=True)
+        self.assert_run(said, 0, "running hf download org/tiny", "to-stderr", "(snapshot 607a30d7)")
+        self.assertTrue(read_json(self.output, "config.resolved.json")["download"]["value"])
+        # It is there now, and nothing is run.
+        self.fake("hf", "exit 5")
+        self.begin_afresh()
+        self.assert_run(self.train_named("org/tiny", download=True), 0)
+
+    def test_a_download_that_brings_nothing_is_no_success(self):
+        self.fake("huggingface-cli", "exit 0")
+        said = self.train_named("org/tiny", download=True)
+        self.assert_run(said, 2, "running huggingface-cli download org/tiny", "it is not in")
+        self.assert_nothing_left()
+
+
 class HelpTest(unittest.TestCase):
     def test_every_page_fits_80_columns_and_has_an_example(self):
         top = run("--help")
@@ -428,6 +610,10 @@ class HelpTest(unittest.TestCase):
     def test_the_last_of_a_flag_given_twice_counts(self):
         self.assertIn("--tokens '-5'", run("generate", "--model", "x", "--prompt", "a", "--tokens",
                                          "3", "--tokens", "-5").stderr)
+
+    def test_a_prompt_without_its_flag(self):
+        self.assertIn("a prompt goes to --prompt: --prompt 'The licence'",
+                      run("generate", "--model", "x", "The licence").stderr)
 
     def test_a_misspelt_flag_is_named_before_a_missing_one(self):
         result = run("generate", "--promt", "a")

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import shutil
 
 from cli_testing import CliTest, main, read_json, read_rows, run, safetensors
 from model_test import read_tensors
@@ -65,7 +66,11 @@ class ClassifyTest(CliTest):
         evaluation = self.evaluation()
         self.assertEqual((evaluation["accuracy"], evaluation["f1"], evaluation["matthews"]),
                          (1, 1, 1))
-        self.assertEqual(evaluation["tokens"], 16)
+        self.assertEqual((evaluation["labels"], evaluation["samples"]), (16, 16))
+        self.assertGreater(evaluation["tokens"], 2 * 16)
+        row = self.rows()[-1]
+        self.assertEqual((row["labels"], row["samples"]), (8, 8))
+        self.assertGreater(row["tokens_per_second"], 2 * row["samples_per_second"])
         self.assertNotIn("perplexity", evaluation)
         config = read_json(self.output, "model/config.json")
         self.assertEqual(config["architectures"], ["BertForSequenceClassification"])
@@ -143,7 +148,7 @@ class ClassifyTest(CliTest):
         self.assert_run(result, 0, "accuracy", "f1")
         self.assertEqual(read_json(self.output, "model/config.json")["problem_type"],
                          "multi_label_classification")
-        self.assertEqual(self.evaluation()["tokens"], 128)
+        self.assertEqual(self.evaluation()["labels"], 128)
         self.assertEqual(set(self.predict()[0]["scores"]), {"bad", "good"})
 
         self.begin_afresh()
@@ -202,6 +207,39 @@ class ClassifyTest(CliTest):
         self.begin_afresh()
         self.assert_run(self.classify(**learns), 0, "begun anew: bert.pooler.dense.bias, bert.pooler.dense.weight, "
                         "classifier.bias, classifier.weight")
+
+    def test_labels_are_those_of_the_data(self):
+        unnamed = {key: value for key, value in BERT.items() if key not in ("id2label", "label2id")}
+        self.write("model-in/config.json", unnamed)
+        result = self.classify(steps=2, eval_data=self.held_out)
+        self.assert_run(result, 0, "config.json names no labels", "train.jsonl: bad, good", "accuracy")
+        config = read_json(self.output, "model/config.json")
+        self.assertEqual((config["id2label"], config["label2id"]),
+                         ({"0": "bad", "1": "good"}, {"bad": 0, "good": 1}))
+        self.assertEqual({row["label"] for row in self.predict()} - {"bad", "good"}, set())
+        self.assert_run(self.classify(steps=2, eval_data=self.held_out, resume=True), 0, "already finished")
+        # More labels than are usual, and none of those that were trained.
+        many = [{"text": row["sentence"], "label": stars} for row, stars in zip(self.rows_in, (5, 1, 3) * 22)]
+        self.begin_afresh()
+        data = self.write("stars.jsonl", jsonl(many))
+        self.assert_run(self.classify(data=data, steps=1), 0, "the 3 of", "1, 3, 5")
+        self.assertEqual(read_json(self.output, "model/config.json")["id2label"], {"0": "1", "1": "3", "2": "5"})
+        unseen = self.write("unseen.jsonl", jsonl(many[:2] + [{"text": "x", "label": 4}]))
+        self.begin_afresh()
+        self.assert_run(self.classify(data=data, eval_data=unseen), 2, "unseen.jsonl:3", "the label 4 is none of the 3 "
+                        "of --data: 1, 3, 5")
+        self.assert_nothing_left()
+        # A head that has learnt others.
+        self.assert_run(self.classify(steps=1), 0)
+        shutil.copy(os.path.join(self.output, "model/model.safetensors"), self.model)
+        self.begin_afresh()
+        self.assert_run(self.classify(data=data), 2, "its head tells 2 labels apart (classifier", "--data has 3: 1, 3, 5",
+                        "--task classify")
+        self.assert_nothing_left()
+        # A config with names of its own says which line would take the data's.
+        self.write("model-in/config.json", BERT)
+        self.assert_run(self.classify(data=data), 2, "stars.jsonl:3", "none of the 2 of config.json (id2label): bad, good",
+                        '"id2label": {"0":"1","1":"3","2":"5"}')
 
     def test_a_head_of_two_layers_is_trained_whole_beside_adapters(self):
         self.write("model-in/config.json", BERT | {

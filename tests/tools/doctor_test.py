@@ -88,7 +88,10 @@ class Doctor(CliTest):
         result = run("doctor", "--swap", self.swap, "--json")
         lines = self.lines(result)
         self.assertEqual(lines["Compute", "device"]["mark"], "ok")
-        self.assertIn("computing on the CPU: this build has no CUDA", lines["Compute", "device"]["found"])
+        has_gpu = json.loads(result.stdout)["facts"]["has_gpu"]
+        self.assertEqual(lines["Compute", "device"]["found"],
+                         "computing on the CPU" + (": this build has no CUDA: build the preset cuda (tools/build cuda)"
+                                                   if has_gpu else ""))
         refused = run("doctor", "--swap", self.swap, "--device", "cuda", "--json")
         self.assertEqual(refused.returncode, 1, refused.stderr)
         self.assertEqual(self.lines(refused)["Compute", "device"]["mark"], "bad")
@@ -164,7 +167,8 @@ class FrontDoor(CliTest):
         self.assert_run(run("tran", "--model", "x"), 2, "unknown subcommand tran; did you mean train?")
         self.assert_run(run("xyzzy"), 2, "unknown subcommand xyzzy (spillway --help")
         self.assert_run(run("--versio"), 2, "unknown argument --versio; did you mean --version?")
-        self.assert_run(run("bench", "adam", "--parms", "1"), 2, "--params", "spillway bench adam --help")
+        self.assert_run(run("bench", "adam", "--parms", "1"), 2, "unknown argument --parms; did you mean --params?")
+        self.assert_run(run("bench", "adam", "--nonsense", "1"), 2, "--nonsense (spillway bench adam --help lists")
 
 
 if __name__ == "__main__":

@@ -183,7 +183,7 @@ class FamiliesTest(CliTest):
         padded = self.train_pairs(samples="padded")
         self.assert_run(padded, 0, "8 samples, padded; the longest has 15 positions")
         labels = [c + 1 for _, c in self.PAIRS]
-        self.assertEqual([row["tokens"] for row in self.rows()],
+        self.assertEqual([row["labels"] for row in self.rows()],
                          [labels[i] + labels[i + 1] for i in range(0, 8, 2)])
         whole = self.outcome()
         self.assert_run(self.train_pairs(resume=True, steps=5, packing=True), 2, "samples was padded and is now packed")
@@ -194,17 +194,20 @@ class FamiliesTest(CliTest):
         for row, (_, loss, *_) in zip(self.rows(), whole["rows"]):
             self.assertAlmostEqual(row["loss"], loss, places=5)
         with open(os.path.join(self.output, "eval.jsonl"), encoding="utf-8") as rows:
-            self.assertEqual(json.loads(rows.readline())["tokens"], sum(labels))
+            self.assertEqual(json.loads(rows.readline())["labels"], sum(labels))
 
     def test_packed_lines(self):
         changes = {"packing": True, "micro_batch": 1, "steps": 8}
         # In the order in which rows are full: 8 + 3 + 3 + 2, 8 + 8; and 14, 15.
         self.assert_run(self.train_pairs(**changes), 0, "8 samples packed into 4 rows")
         whole = self.outcome()
-        tokens = [row["tokens"] for row in self.rows()]
-        self.assertEqual(tokens[:2], [6 + 3 + 2 + 2, 4 + 7])
-        self.assertEqual(sum(tokens[:4]), sum(c + 1 for _, c in self.PAIRS))
-        self.assertEqual(tokens[:4], tokens[4:])
+        labels = [row["labels"] for row in self.rows()]
+        self.assertEqual(labels[:2], [6 + 3 + 2 + 2, 4 + 7])
+        self.assertEqual(sum(labels[:4]), sum(c + 1 for _, c in self.PAIRS))
+        self.assertEqual(labels[:4], labels[4:])
+        # What is computed, prompts too, but no padding.
+        self.assertEqual([row["tokens"] for row in self.rows()][:4], [16, 16, 14, 15])
+        self.assertEqual([row["samples"] for row in self.rows()][:4], [1] * 4)
         self.begin_afresh()
         self.assert_run(self.train_pairs(**changes | {"steps": 3}), 0)
         self.assert_run(self.train_pairs(**changes, resume=True, device_memory="32MiB"), 0)
@@ -215,7 +218,8 @@ class FamiliesTest(CliTest):
         self.begin_afresh()
         self.assert_run(self.train_pairs(**changes | {"steps": 3}, ranks=2), 0)
         for row, other in zip(self.rows(), expected):
-            self.assertEqual(row["tokens"], other["tokens"])
+            for count in ("tokens", "labels", "samples"):
+                self.assertEqual(row[count], other[count])
             self.assertAlmostEqual(row["loss"], other["loss"], places=5)
         estimate = ["estimate", "--model", self.model, "--packing", "--json", "--seq-len", "16"]
         self.assert_run(run(*estimate), 0)

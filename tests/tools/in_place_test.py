@@ -60,7 +60,7 @@ class InPlaceTest(RanksCase):
         if not InPlaceTest._expected:
             result = run(*self.flags(model=self.copied))
             self.assert_run(result, 0, "of the frozen weights are copied once into swap")
-            self.assertNotIn("stay in the model's files", result.stderr)
+            self.assertNotIn("B in the model's files", result.stderr)
             InPlaceTest._expected = self.outcome(), self.written()
             self.begin_afresh()
         return InPlaceTest._expected
@@ -89,7 +89,7 @@ class InPlaceTest(RanksCase):
     def test_same_bits_and_nothing_written(self):
         expected, written = self.expected()
         result = self.train()
-        self.assert_run(result, 0, "of frozen weights stay in the model's files")
+        self.assert_run(result, 0, "B in the model's files")
         self.assertNotIn("copied once", result.stderr)
         self.assertEqual(self.outcome(), expected)
         self.assertTrue(read_text(self.output, "manifest-rank0").startswith("spillway-manifest 3 "))
@@ -160,7 +160,7 @@ class InPlaceTest(RanksCase):
 
     def test_fp32_and_a_tensor_of_another_dtype(self):
         shapes = cli_testing.gpt2_shapes(self.config)
-        self.assert_run(self.train(model=self.copied, dtype="fp32"), 0, "stay in the model's files")
+        self.assert_run(self.train(model=self.copied, dtype="fp32"), 0, "B in the model's files")
         in_place = self.outcome()
         self.begin_afresh()
         # One tensor of a frozen unit in bf16: that unit alone is copied.
@@ -182,7 +182,7 @@ class InPlaceTest(RanksCase):
         self.write("mixed-in/model.safetensors",
                    cli_testing.with_header(json.dumps(other), bytes(moved)))
         self.assert_run(self.train(model=self.path("mixed-in"), dtype="fp32"), 0,
-                        "stay in the model's files", "they are not fp32")
+                        "B in the model's files", "they are not fp32")
         self.assertEqual(self.outcome(), in_place)
 
     def test_kill_and_resume(self):

@@ -40,6 +40,16 @@ class Runs(CliTest):
         self.assert_run(run("inspect", store), 2, "swap directory", "OUTPUT")
         said = run("inspect", self.output)
         self.assertEqual((said.returncode, said.stderr), (0, ""))
+        self.assertTrue(said.stdout.startswith(f"{self.output}: finished\n"), said.stdout)
+        losses = [row["loss"] for row in self.rows()]
+        for word in ("step 4 of 4, 20", f"{losses[0]:.4f} at step 1, {losses[-1]:.4f} at step 4", self.model, self.data,
+                     "bf16, 1 threads, adamw", f"in {os.path.dirname(found['files'][0]['file'])}",
+                     self.output + "/model", "--digests"):
+            self.assertIn(word, said.stdout)
+        self.assertNotIn(found["digests"][WTE]["exp_avg"][:8], said.stdout)
+        self.assertTrue(run("inspect", copy).stdout.startswith(f"{copy}: a finished run\n"))
+        said = run("inspect", self.output, "--digests")
+        self.assertEqual((said.returncode, said.stderr), (0, ""))
         self.assertTrue(said.stdout.startswith("Commit of step 4, finished\n"), said.stdout)
         for word in ("bf16, 1 threads", found["digest"], found["files"][0]["file"],
                      found["digests"][WTE]["exp_avg"][:8], "seed", "exp_avg_sq"):

@@ -60,7 +60,7 @@ class MaskedTest(CliTest):
         self.assert_run(result, 0, "48 lines; the longest has 10 tokens", "perplexity", "accuracy")
         rows = read_rows(os.path.join(self.output, "eval.jsonl"))
         # Held-out texts are always masked alike.
-        self.assertEqual({row["tokens"] for row in rows}, {rows[0]["tokens"]})
+        self.assertEqual({row["labels"] for row in rows}, {rows[0]["labels"]})
         self.assertGreater(rows[-1]["accuracy"], 0.8)
         self.assertLess(rows[-1]["loss"], rows[0]["loss"] / 2)
         config = read_json(self.output, "model/config.json")
@@ -103,7 +103,7 @@ class MaskedTest(CliTest):
         self.assert_run(self.learn(**learns, offload="none"), 0)
         whole = self.outcome()
         rows = self.rows()
-        self.assertGreater(len({row["tokens"] for row in rows}), 1)
+        self.assertGreater(len({row["labels"] for row in rows}), 1)
         self.begin_afresh()
         self.assert_run(self.learn(**{**learns, "steps": 3}, offload="nvme"), 0)
         self.assert_run(self.learn(**learns, resume=True), 0)
@@ -112,7 +112,7 @@ class MaskedTest(CliTest):
         self.begin_afresh()
         self.assert_run(self.learn(**{**learns, "accumulate": 1}, ranks=2), 0)
         for row, other in zip(rows, self.rows(), strict=True):
-            self.assertEqual(row["tokens"], other["tokens"])
+            self.assertEqual(row["labels"], other["labels"])
             self.assertAlmostEqual(row["loss"] or 0, other["loss"] or 0, places=4)
 
     def test_windows_have_what_is_around_a_text(self):

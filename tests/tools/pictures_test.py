@@ -77,7 +77,10 @@ class PicturesTest(CliTest):
                         "40 pictures, held out", "accuracy")
         evaluation = read_rows(self.path("out/eval.jsonl"))[-1]
         self.assertGreater(evaluation["accuracy"], 0.7)
-        self.assertEqual(evaluation["tokens"], 40)
+        self.assertEqual([evaluation[name] for name in ("tokens", "labels", "samples")], [0, 40, 40])
+        report = read_text(self.path("out/report.html"))
+        for words in ("80 pictures", ">Pictures/s<", ">Accuracy<", "measure-accuracy"):
+            self.assertIn(words, report)
 
         config = read_json(self.output, "model/config.json")
         self.assertEqual(config["id2label"]["9"], "truck")

@@ -128,7 +128,14 @@ class ReportTest(CliTest):
         self.assert_self_contained(page)
         rows = read_rows(os.path.join(self.output, "metrics.jsonl"))
         evaluations = read_rows(os.path.join(self.output, "eval.jsonl"))
-        for words in ("finished", "Learning", "Speed", "Memory and storage", "Plan", "History",
+        program = cli_testing.read_json(self.output, "run.json")["parts"][0]
+        self.assertEqual(program["command"][1:3], ["train", "--model"])
+        self.assertGreater(program["cores"], 0)
+        version = run("--version").stdout.split()
+        self.assertIn(program["version"], version)
+        for words in (os.path.basename(self.output), program["version"], program["commit"],
+                      "--eval-every", "windows", "Epochs",
+                      "finished", "Learning", "Speed", "Memory and storage", "Plan", "History",
                       "Configuration", f"{rows[-1]['loss']:.4f}",
                       f"{min(row['loss'] for row in evaluations):.4f}", "0.004", "--lr",
                       "3 micro-batches of 2", "exp_avg_sq", "h.0", "adamw",
@@ -136,7 +143,7 @@ class ReportTest(CliTest):
                       self.model):
             self.assertIn(words.replace(",", ""), page.text.replace(",", ""), words)
         self.assertEqual(page.figures, ["loss", "perplexity", "lr", "grad_norm", "time",
-                                        "tokens_per_second", "busy", "memory", "nvme"])
+                                        "tokens_per_second", "busy", "memory", "resident", "nvme"])
         best = None
         for row in evaluations:
             self.assertAlmostEqual(row["perplexity"], math.exp(row["loss"]), delta=1e-6)
@@ -175,24 +182,98 @@ class ReportTest(CliTest):
         process = self.start(self.flags(steps=1000000, resume=True, commit_every=2), stderr=DEVNULL)
         self.wait_for_rows(process, 9)
         self.assert_run(run("report", self.output, "--to", self.path("now.html")), 0)
-        self.assertIn("running", self.page(self.path("now.html")).text)
+        now = self.page(self.path("now.html"))
+        self.assertIn("running", now.text)
+        self.assertIn("left: done around", now.text)
+        self.assertGreaterEqual(now.data()["running"]["reload_seconds"], 3)
         process.send_signal(signal.SIGKILL)
         process.wait()
         # Where the lock is not to be had, as of an OUTPUT that is mounted read-only or that others
         # may write to, nobody knows.
         os.chmod(self.output, 0o777)
         self.assert_run(run("report", self.output, "--to", self.path("now.html")), 0)
-        self.assertNotIn("ended without a word", self.page(self.path("now.html")).text)
+        self.assertNotIn("ended unexpectedly", self.page(self.path("now.html")).text)
         os.chmod(self.output, 0o700)
         self.assert_run(run("report", self.output), 0)
-        self.assertIn("ended without a word", self.page().text)
+        self.assertIn("ended unexpectedly", self.page().text)
+        self.assertNotIn("reload_seconds", self.page().source.split("run-data")[1][:2000])
         process = self.start(self.flags(steps=1000000, resume=True, commit_every=2), stderr=DEVNULL)
         self.wait_for_rows(process, len(self.rows()) + 3)
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(60), 75)
         text = self.page().text
         self.assertIn("stopped by SIGTERM", text)
-        self.assertIn("ended without a word", text)
+        self.assertIn("ended unexpectedly", text)
+
+    def test_to_stdout(self):
+        self.trained(steps=2)
+        result = run("report", self.output, "--to", "-")
+        self.assert_run(result, 0)
+        self.assertTrue(result.stdout.startswith("<!doctype html>"))
+        self.assertTrue(result.stdout.endswith("</html>\n"))
+        self.assertFalse(os.path.exists("-"))
+
+    def compared(self):
+        self.trained(steps=6)
+        self.trained(steps=4, lr="0.004", output=self.path("second"), eval_data=None,
+                     eval_every=None, overwrite=True)
+        return self.path("compare.html")
+
+    def test_several_runs_on_one_page(self):
+        path = self.compared()
+        outputs = [self.output, self.path("second")]
+        self.assert_run(run("report", *outputs), 2, "--out FILE.html")
+        self.assert_run(run("report", *outputs, self.path("none"), "--out", path), 2, "none")
+        self.assertFalse(os.path.exists(path))
+        self.assert_run(run("report", *outputs, "--out", path), 0)
+        page = self.page(path)
+        self.assert_self_contained(page)
+        self.assertEqual([one["name"] for one in page.data()["runs"]], ["out", "second"])
+        self.assertEqual(page.data()["runs"][1]["steps"]["step"], [1, 2, 3, 4])
+        for words in ("0.004", "eval-data", "4 of 4"):
+            self.assertIn(words, page.text)
+        self.assertNotIn("micro-batch", page.text)
+        self.assertEqual(page.figures,
+                         ["loss", "held-out", "lr", "grad_norm", "tokens_per_second"])
+
+    def test_sample_texts_of_every_evaluation(self):
+        """They change nothing that is learnt, and a resumed run keeps them as it keeps rows."""
+        text = self.write("text.txt", "the cat sat on the mat. " * 100)
+        prompts = self.write("prompts.txt", "the cat\nsat <b>\n")
+        flags = {"data": text, "eval_data": text, "eval_every": 2, "tokenizer": "bytes",
+                 "model": os.path.dirname(self.write("words/config.json",
+                                                     {**self.config, "vocab_size": 256}))}
+        self.assert_run(self.train(**flags), 0)
+        plain = self.outcome()
+        self.begin_afresh()
+        samples = {"sample_prompts": prompts, "sample_tokens": 5}
+        self.assert_run(self.train(**flags, **samples, steps=2), 0)
+        self.assert_run(self.train(**flags, **samples, resume=True), 0)
+        self.assertEqual(self.outcome(), plain)
+        rows = read_rows(os.path.join(self.output, "samples.jsonl"))
+        self.assertEqual([(row["step"], row["prompt"]) for row in rows],
+                         [(step, prompt) for step in (0, 2, 4) for prompt in ("the cat", "sat <b>")])
+        answer = run("generate", "--model", self.output, "--prompt", "the cat", "--tokens", "5",
+                     "--temperature", "0", "--json", "--tokenizer", "bytes")
+        self.assert_run(answer, 0)
+        self.assertEqual(rows[-2]["text"], json.loads(answer.stdout)["text"])
+        self.assertIn("Sample texts", self.page().text)
+        self.assertIn("sat <b>", self.page().text)
+        # Several ranks: the first one writes them.
+        self.begin_afresh()
+        self.assert_run(self.train(**flags, **samples, micro_batch=1, ranks=2), 0)
+        self.assertEqual([row["prompt"] for row in
+                          read_rows(os.path.join(self.output, "samples.jsonl"))][:2],
+                         ["the cat", "sat <b>"])
+
+    def test_sample_prompts_that_cannot_be_continued(self):
+        prompts = self.write("prompts.txt", "the cat\n")
+        self.assert_run(self.train(sample_prompts=prompts), 2, "--sample-prompts", "--eval-data")
+        held_out = {"eval_data": self.data, "tokenizer": "bytes"}
+        self.assert_run(self.train(sample_tokens=3, **held_out), 2, "--sample-prompts")
+        self.assert_run(self.train(sample_prompts=self.path("none.txt"), **held_out), 2, "none.txt")
+        long = self.write("long.txt", "short\n" + "x" * 500 + "\n")
+        self.assert_run(self.train(sample_prompts=long, **held_out), 2, "long.txt:2", "--seq-len")
 
     def test_report_refuses_what_is_no_run(self):
         self.assert_run(run("report", self.path("nowhere")), 2, "nowhere", "--output")
@@ -274,15 +355,32 @@ class ReportTest(CliTest):
                 self.assertLess(drawn_ms, 2000)
                 self.assertNotIn("nothing to show", page)
                 # Two of the loss; perplexity, rate, norm, scale and tokens/s; three resources
-                # that are busy; three kinds of memory; two of NVMe; three of the prediction.
-                self.assertEqual(page.count('class="curve"'), 2 + 5 + 3 + 3 + 2 + 3)
+                # that are busy; two kinds of memory, and the process's; two of NVMe; two of the
+                # prediction and its bound.
+                self.assertEqual(page.count('class="curve"'), 2 + 5 + 3 + 2 + 1 + 2 + 2)
+                self.assertEqual(page.count('class="curve wide"'), 1)
+                # Smoothed, with what was measured behind: loss, norm and speed.
+                self.assertEqual(page.count('class="curve faint"'), 3)
                 self.assertEqual(page.count('class="band"'), 4)
-                self.assertEqual(page.count('class="limit"'), 2)
+                # Two budgets, and the norm's.
+                self.assertEqual(page.count('class="limit"'), 3)
+                self.assertIn("peaks beyond the axis", page)
 
     @unittest.skipUnless(BROWSER, "no Chromium here (Debian package chromium)")
     def test_a_browser_draws_runs_of_hardly_a_step(self):
         self.trained(steps=1, eval_data=None, eval_every=None)
         self.assert_drawn(*self.load(os.path.join(self.output, "report.html")))
+
+
+    @unittest.skipUnless(BROWSER, "no Chromium here (Debian package chromium)")
+    def test_a_browser_draws_runs_over_one_another(self):
+        path = self.compared()
+        self.assert_run(run("report", self.output, self.path("second"), "--out", path), 0)
+        html, page = self.load(path)
+        self.assert_drawn(html, page)
+        # The second run was not evaluated.
+        self.assertEqual(page.count('class="curve"'), 2 + 1 + 2 + 2 + 2)
+        self.assertNotIn("nothing to show", page)
 
 
 if __name__ == "__main__":

@@ -245,15 +245,45 @@ class RunsTest(CliTest):
         self.assert_run(run("clean", "--swap", self.path("none")), 2, self.path("none"))
         self.assert_run(run("clean", "--swap", self.swap, "--removed"), 2, "--remove")
 
-    def test_modes_whatever_the_umask(self):
-        result = run(*self.flags(), preexec_fn=lambda: os.umask(0))
-        self.assert_run(result, 0)
-        for folder in [self.output, *self.swap_directories()]:
-            self.assertEqual(stat.S_IMODE(os.stat(folder).st_mode), 0o700, folder)
-            for name in os.listdir(folder):
-                path = os.path.join(folder, name)
-                if os.path.isfile(path):
-                    self.assertEqual(stat.S_IMODE(os.stat(path).st_mode) & 0o077, 0, path)
+    def test_products_follow_the_umask_and_state_is_private(self):
+        """The state lies on a swap path, or in OUTPUT itself."""
+        private = {"manifest-rank0", "lock", "run-id", "bytes-written"}
+        for umask, swap in ((0o022, self.swap), (0o002, None), (0o077, self.swap), (0, self.swap)):
+            output = self.path(f"out{umask:o}")
+            flags = {"output": output, "swap": swap, "offload": "nvme" if swap else None,
+                     "eval_data": self.data, "tensorboard": self.path(f"events{umask:o}"),
+                     "trace": self.path(f"trace{umask:o}")}
+            result = run(*self.flags(**flags), preexec_fn=lambda mask=umask: os.umask(mask))
+            self.assert_run(result, 0)
+            # Nobody else may write to where a run keeps its lock and its commit.
+            self.assertEqual(self.mode(output), 0o755 & ~umask)
+            seen = set()
+            for folder, folders, names in os.walk(output):
+                for name in folders + names:
+                    path = os.path.join(folder, name)
+                    is_swap = os.path.relpath(path, output).startswith("spillway-")
+                    seen.add("tiles" if is_swap else name)
+                    usual = 0o777 if os.path.isdir(path) else 0o666
+                    allowed = 0o700 if is_swap or name in private else usual & ~umask
+                    self.assertEqual(self.mode(path), allowed & usual, path)
+            for name in private | {"model", "model.safetensors", "source", "report.html", "run.json",
+                                   "metrics.jsonl", "eval.jsonl", "config.resolved.json"}:
+                self.assertIn(name, seen)
+            self.assertEqual("tiles" in seen, swap is None)
+            for path in (flags["trace"], *os.scandir(flags["tensorboard"])):
+                self.assertEqual(self.mode(path), 0o666 & ~umask, path)
+            for folder in self.swap_directories():
+                self.assertEqual(self.mode(folder), 0o700)
+                for entry in os.scandir(folder):
+                    self.assertEqual(self.mode(entry) & 0o077, 0, entry.path)
+        # One that is there keeps its mode, also for who looks at it.
+        os.chmod(output, 0o711)
+        self.assert_run(run("report", output), 0)
+        self.assertEqual(self.mode(output), 0o711)
+
+    @staticmethod
+    def mode(path):
+        return stat.S_IMODE(os.stat(path).st_mode)
 
     def test_planted_files_are_refused(self):
         """Each kind in one place: OwnFiles.WhatWasPlantedIsRefusedAndLeftAlone has all."""

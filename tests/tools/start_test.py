@@ -103,7 +103,7 @@ class Moving(CliTest):
         result = self.run_moved()
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("does not load", result.stderr)
-        self.assertIn("LD_LIBRARY_PATH", result.stderr)
+        self.assertIn("LibTorch", result.stderr)
 
     def test_another_version_of_it(self):
         source = os.path.join(self.dir, "other.c")

@@ -64,7 +64,7 @@ class TokensTest(CliTest):
         learns = {"steps": 150, "micro_batch": 16, "lr": "5e-3", "eval_data": self.held_out}
         self.assert_run(self.classify(**learns), 0, "300 texts", "precision", "recall")
         evaluation = read_rows(os.path.join(self.output, "eval.jsonl"))[-1]
-        self.assertEqual(evaluation["tokens"], sum(len(row["tokens"]) for row in self.rows_out))
+        self.assertEqual(evaluation["labels"], sum(len(row["tokens"]) for row in self.rows_out))
         for measure in ("accuracy", "precision", "recall", "f1"):
             self.assertGreater(evaluation[measure], 0.9)
         config = read_json(self.output, "model/config.json")

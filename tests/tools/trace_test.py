@@ -145,7 +145,7 @@ class TraceTest(CliTest):
         self.assertIn("disk", {stall["reason"] for stall in timeline["stalls"]})
         # Which operation waits longest is the machine's affair; each wait is before one.
         self.assertTrue(all(stall["before"] for stall in timeline["stalls"]), timeline["stalls"])
-        self.assertRegex(result.stderr, r"waited     .*disk [\d.]+ m?s \(\d+%\)")
+        self.assertRegex(result.stderr, r"waited     for .*the disk [\d.]+ m?s \(\d+%\)")
 
     def test_every_run_has_a_time_line_and_says_where_the_time_went(self):
         result = self.train(steps=5)

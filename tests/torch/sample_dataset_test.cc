@@ -255,7 +255,7 @@ TEST_F(SampleBits, MicroBatchesDifferInLengthAndEvaluationIsTheSumOfItsRows) {
   for (int64_t row = 0; row < counted->size(); ++row) {
     labels += counted->Get({row})->labels.ne(kIgnoredLabel).sum().item<int64_t>();
   }
-  EXPECT_EQ(outcome.evaluations[0]["tokens"], labels);
+  EXPECT_EQ(outcome.evaluations[0]["labels"], labels);
 }
 
 // Windows of one text each, which is said or not.

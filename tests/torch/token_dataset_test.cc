@@ -90,11 +90,12 @@ TEST_F(TokenDatasetTest, LabelsCountWhereThereAreSome) {
   const auto source = Source("{\"prompt\": \"0123456\", \"completion\": \"9999999999\"}\n", 8);
   TokenDataset data(source.get(), 8);
   const RunOutcome outcome = Run(data, &data, DType::kFloat32, 1.0);
-  EXPECT_EQ(outcome.rows[0]["tokens"], 2) << "tokens 7 and 8";
-  EXPECT_EQ(outcome.rows[1]["tokens"], 8);
+  EXPECT_EQ(outcome.rows[0]["tokens"], 8);
+  EXPECT_EQ(outcome.rows[0]["labels"], 2) << "tokens 7 and 8";
+  EXPECT_EQ(outcome.rows[1]["labels"], 8);
   EXPECT_TRUE(std::isfinite(outcome.rows[0]["loss"].get<double>()));
   ASSERT_FALSE(outcome.evaluations.empty());
-  EXPECT_EQ(outcome.evaluations[0]["tokens"], 10);
+  EXPECT_EQ(outcome.evaluations[0]["labels"], 10);
 }
 
 }  // namespace

@@ -22,7 +22,8 @@ absl::StatusOr<std::unique_ptr<AnswerFile>> AnswerFile::Open(const std::string& 
   if (!left.ok() && !absl::IsNotFound(left.status())) return left.status();
   file->identity_ = identity;
   if (left.ok()) RETURN_IF_ERROR(file->TakeUp(*left));
-  ASSIGN_OR_RETURN(file->partial_, OpenInPlace(FileSystem::Real(), file->partial_path_));
+  ASSIGN_OR_RETURN(file->partial_,
+                   OpenInPlace(FileSystem::Real(), file->partial_path_, FileAccess::kShared));
   return file;
 }
 
@@ -76,7 +77,7 @@ absl::Status AnswerFile::AddAll(const std::vector<std::pair<int64_t, ordered_jso
 absl::Status AnswerFile::Finish() {
   std::string content;
   for (const auto& [row, answer] : answers_) absl::StrAppend(&content, answer, "\n");
-  RETURN_IF_ERROR(WriteFileAtomically(path_, content));
+  RETURN_IF_ERROR(WriteFileAtomically(path_, content, FileAccess::kShared));
   partial_.reset();
   return RemoveIfThere(FileSystem::Real(), partial_path_);
 }

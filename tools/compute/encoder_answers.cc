@@ -62,7 +62,7 @@ class RowsLeft {
  private:
   // kCancelled where a signal came.
   absl::Status Answer(ForwardPass& pass) {
-    Progress progress("answering", rows_.count, static_cast<int64_t>(answers_.size()));
+    Progress progress("answering", rows_.count);
     const size_t at_once = static_cast<size_t>(pass.batches_at_once(largest_bytes_)) * batch_;
     for (size_t first = 0; first < left_.size(); first += at_once) {
       if (StopSignal::received() != 0) return absl::CancelledError("");
@@ -111,8 +111,8 @@ void PrintDone(const PredictTask& task, int64_t rows, const char* done, double s
                            {"peak_rss_bytes", PeakResidentBytes()}});
     return;
   }
-  LogInfo(absl::StrCat(task.out, ": ", rows, " ", done, absl::StrFormat(" in %.1f s; ", seconds),
-                       FormatBytes(PeakResidentBytes()), " resident at the peak"));
+  LogResult(absl::StrCat(task.out, ": ", rows, " ", done, absl::StrFormat(" in %.1f s; ", seconds),
+                         FormatBytes(PeakResidentBytes()), " resident at the peak"));
 }
 
 }  // namespace
@@ -129,9 +129,9 @@ absl::StatusOr<bool> AnswerInBatches(const PredictTask& task, TextModel& model,
   const absl::Status status =
       RunWithinBudget(left.Work(), model.model, model.weights.get(), options);
   if (absl::IsCancelled(status)) {
-    LogInfo(absl::StrCat("stopped by ", StopSignal::Name(StopSignal::received()), " after ",
-                         answers->size(), " of ", rows.count, " ", rows.kind, ", which ",
-                         answers->partial_path(), " keeps: the same command goes on"));
+    LogResult(absl::StrCat("stopped by ", StopSignal::Name(StopSignal::received()), " after ",
+                           answers->size(), " of ", rows.count, " ", rows.kind, ", which ",
+                           answers->partial_path(), " keeps: the same command goes on"));
     return false;
   }
   RETURN_IF_ERROR(status);

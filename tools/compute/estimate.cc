@@ -369,7 +369,8 @@ absl::StatusOr<PairLengths> LengthsOf(const RunConfig& config, const ModelShape&
 // None where evaluations make no texts.
 absl::StatusOr<std::optional<ZeroTexts>> TextsOf(const RunConfig& config,
                                                  const std::optional<Trainable>& trainable) {
-  if (!config.evaluation_texts.made || !trainable) return std::nullopt;
+  const bool writes = config.evaluation_texts.made || !config.sample_prompts.file.empty();
+  if (!writes || !trainable) return std::nullopt;
   const DecoderConfig& model = trainable->config.decoder;
   ASSIGN_OR_RETURN(const SamplingOptions sampling,
                    FindSampling({config.evaluation_texts.sampling, "", config.model}, model));
@@ -421,6 +422,8 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& given) {
   if (!tokenizer.ok()) LogWarning(absl::StrCat("of data that is text: ", tokenizer.message()));
   at::set_num_threads(input.options.threads);
   ASSIGN_OR_RETURN(const std::unique_ptr<OpenedPlace> opened, OpenCompute(task.device));
+  RETURN_IF_ERROR(CheckGivenBudgets(task.device, input.options.device_memory_bytes,
+                                    input.options.host_memory_bytes, input.options.ranks_here));
   ChooseBudgets(task.device, &input.options.device_memory_bytes, &input.options.host_memory_bytes,
                 input.options.ranks_here);
   DryRun times;

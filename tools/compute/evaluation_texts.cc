@@ -8,6 +8,7 @@
 #include "engine/torch/text_batch.h"
 #include "io/base/clock.h"
 #include "io/base/status.h"
+#include "tools/compute/beginning_rows.h"
 #include "tools/compute/continue_texts.h"
 
 namespace spillway {
@@ -18,37 +19,6 @@ constexpr int64_t kSamplesTogether = 1024;
 
 // Making that takes longer shows how far it is.
 constexpr double kSilentMakingSeconds = 5;
-
-// Each row is a beginning, which is computed whole for every token.
-class BeginningRows : public TextRows {
- public:
-  BeginningRows(int64_t first_sample, int rows, NextTokens& next)
-      : first_sample_(first_sample), next_(next), rows_(rows) {}
-
-  absl::StatusOr<std::vector<torch::Tensor>> Append(const std::vector<RowTokens>& rows,
-                                                    bool more) override {
-    std::vector<TextBeginning> texts;
-    for (const RowTokens& one : rows) {
-      std::vector<int64_t>& tokens = rows_[one.row].tokens;
-      tokens.insert(tokens.end(), one.tokens.begin(), one.tokens.end());
-      texts.push_back(rows_[one.row]);
-    }
-    return next_.After(texts);
-  }
-  absl::Status Begin(int row, std::optional<size_t> prompt) override {
-    rows_[row] = {prompt ? first_sample_ + static_cast<int64_t>(*prompt) : 0, {}};
-    return absl::OkStatus();
-  }
-  absl::Status Fork(int from, int to) override {
-    rows_[to] = rows_[from];
-    return absl::OkStatus();
-  }
-
- private:
-  const int64_t first_sample_;
-  NextTokens& next_;
-  std::vector<TextBeginning> rows_;
-};
 
 }  // namespace
 
@@ -101,7 +71,7 @@ absl::Status EvaluationTexts::MakeSome(int64_t begin, int64_t end, NextTokens& n
     counts[before + prompt] = CompareTexts(made.text, targets[prompt]);
     ++made_texts;
     if (!progress && MonotonicSeconds() - began > kSilentMakingSeconds) {
-      progress.emplace("making texts", end - begin, made_texts);
+      progress.emplace("making texts", end - begin, began);
     }
     if (progress) progress->Update(made_texts);
     return absl::OkStatus();

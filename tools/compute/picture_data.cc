@@ -57,7 +57,8 @@ absl::Status RefuseTextFlags(const RunConfig& config) {
       {config.speech_given, "--language, --transcribe-task"},
       {config.mask_probability.has_value(), "--mask-probability"},
       {config.train.label_smoothing > 0, "--label-smoothing"},
-      {config.evaluation_texts.made, "--predict-with-generate"}};
+      {config.evaluation_texts.made, "--predict-with-generate"},
+      {!config.sample_prompts.file.empty(), "--sample-prompts"}};
   for (const auto& [given, names] : flags) {
     if (!given) continue;
     return absl::InvalidArgumentError(

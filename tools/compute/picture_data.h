@@ -45,11 +45,17 @@ class PictureData : public TaskData {
 
   Dataset* train() const override { return train_.get(); }
   Dataset* evaluation() const override { return evaluation_.get(); }
+  DatasetSize train_size() const override { return SizeOf(train_.get()); }
+  DatasetSize evaluation_size() const override { return SizeOf(evaluation_.get()); }
   std::vector<std::pair<std::string, std::string>> Identity() const override;
   std::vector<std::pair<std::string, std::string>> ModelFiles() const override;
 
  private:
   PictureData() = default;
+  static DatasetSize SizeOf(const Dataset* data) {
+    const int64_t pictures = data ? data->size() : 0;
+    return {.unit = "pictures", .samples = pictures, .labels = pictures};
+  }
 
   PictureProcessing processing_;
   int64_t channels_ = 3;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/base/progress.h"
 #include "engine/base/stop_signal.h"
+#include "engine/data/data_file.h"
 #include "engine/data/jsonl.h"
 #include "engine/data/speech_samples.h"
 #include "engine/data/text_pairs.h"
@@ -219,8 +220,7 @@ absl::Status AnswerAll(PredictRun& run) {
   RETURN_IF_ERROR(StartGenerator(run.task, rows, prompts, run.model));
   RETURN_IF_ERROR(FindLanguages(run.model, rows, prompts));
   const auto start = std::chrono::steady_clock::now();
-  Progress progress("answering", static_cast<int64_t>(run.file.records.size()),
-                    static_cast<int64_t>(run.answers.size()));
+  Progress progress("answering", static_cast<int64_t>(run.file.records.size()));
   std::map<int64_t, std::vector<WindowMade>> unfinished;  // [record]
   ContinueHooks hooks;
   hooks.on_end = [&](size_t prompt, const Continuation& whole) -> absl::Status {
@@ -292,15 +292,31 @@ void PrintPredicted(const PredictRun& run, const TextMeasures& measures) {
                           rate);
   }
   if (read > 0) absl::StrAppend(&text, "; ", FormatBytes(read), " read from NVMe");
-  LogInfo(absl::StrCat(text, "; ", FormatBytes(PeakResidentBytes()), " resident at the peak"));
+  LogResult(absl::StrCat(text, "; ", FormatBytes(PeakResidentBytes()), " resident at the peak"));
   if (measures.texts() == 0) return;
-  LogInfo(absl::StrCat("  measures   ", QualityText(measures.Values()), " (of the ",
-                       measures.texts(), " answers whose rows have a \"",
-                       TargetKeyOf(run.task, run.model), "\")"));
+  LogResult(absl::StrCat("  measures   ", QualityText(measures.Values()), " (of the ",
+                         measures.texts(), " answers whose rows have a \"",
+                         TargetKeyOf(run.task, run.model), "\")"));
+}
+
+// That the files are there, and of formats that the model's data may have.
+absl::Status CheckTaskData(const PredictTask& task, const ModelConfig& config) {
+  const DecoderConfig& decoder = config.decoder;
+  const bool of_words = decoder.classifier && decoder.classifier->of_tokens;
+  for (const std::string& file : task.files) {
+    const DataUse use = of_words                                ? DataUse::kWords
+                        : decoder.classifier || IsRowFile(file) ? DataUse::kRows
+                                                                : DataUse::kPrompts;
+    const bool sees_or_hears = config.resnet || (decoder.hears() && !IsRowFile(file));
+    RETURN_IF_ERROR(sees_or_hears ? CheckDataExists("--data", file)
+                                  : CheckDataFile("--data", file, use));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> PredictFile(const PredictTask& task) {
   ASSIGN_OR_RETURN(const std::unique_ptr<TextModel> model, OpenTextModel(task, kAnswerTemperature));
+  RETURN_IF_ERROR(CheckTaskData(task, model->config));
   if (model->config.resnet) return ClassifyPictures(task, *model);
   if (task.files.size() > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -328,9 +344,9 @@ absl::StatusOr<bool> PredictFile(const PredictTask& task) {
   PredictRun run = {task, *model, file, *answers};
   const absl::Status status = AnswerAll(run);
   if (absl::IsCancelled(status)) {
-    LogInfo(absl::StrCat("stopped by ", StopSignal::Name(StopSignal::received()), " after ",
-                         answers->size(), " of ", file.records.size(), " answers, which ",
-                         answers->partial_path(), " keeps: the same command goes on"));
+    LogResult(absl::StrCat("stopped by ", StopSignal::Name(StopSignal::received()), " after ",
+                           answers->size(), " of ", file.records.size(), " answers, which ",
+                           answers->partial_path(), " keeps: the same command goes on"));
     return false;
   }
   RETURN_IF_ERROR(status);

@@ -7,7 +7,6 @@
 #include "absl/strings/str_join.h"
 #include "engine/torch/labelled_dataset.h"
 #include "engine/torch/masked_dataset.h"
-#include "engine/torch/pair_dataset.h"
 #include "engine/torch/sample_dataset.h"
 #include "engine/torch/speech_dataset.h"
 #include "engine/torch/token_dataset.h"
@@ -94,6 +93,10 @@ absl::Status ResolveTask(RunConfig& config, DecoderConfig& model) {
     RETURN_IF_ERROR(RefuseFlags(config.speech_given, "--language, --transcribe-task",
                                 "make texts from sounds", config, model));
   }
+  if (model.classifier || model.masked || model.hears()) {
+    RETURN_IF_ERROR(RefuseFlags(!config.sample_prompts.file.empty(), "--sample-prompts",
+                                "continue texts, or make them from texts", config, model));
+  }
   if (model.hears()) return ResolveSpeech(config, model);
   if (model.encoder == nullptr) {
     RETURN_IF_ERROR(RefuseFlags(pairs.given,
@@ -131,8 +134,9 @@ absl::Status ResolveTask(RunConfig& config, DecoderConfig& model) {
 
 absl::StatusOr<std::unique_ptr<RunData>> RunData::Open(const RunConfig& config,
                                                        const DecoderConfig& model,
-                                                       const Tokenizer* tokenizer) {
-  std::unique_ptr<RunData> data(new RunData(config, model, tokenizer));
+                                                       const Tokenizer* tokenizer,
+                                                       const PairLengths& samples) {
+  std::unique_ptr<RunData> data(new RunData(config, model, tokenizer, samples));
   ASSIGN_OR_RETURN(data->train_, data->Lay(config.data, false));
   const bool evaluates = !config.eval_data.empty();
   if (evaluates) {
@@ -281,11 +285,40 @@ absl::Status RunData::LayMasked(Laid& laid) const {
   return absl::OkStatus();
 }
 
+DatasetSize RunData::SizeOf(const Laid& laid) const {
+  DatasetSize size;
+  if (laid.dataset == nullptr) return size;
+  size.samples = laid.dataset->size();
+  if (laid.labelled) {
+    size.unit = "texts";
+    size.tokens = laid.labelled->tokens();
+    if (!model_.classifier->of_tokens) size.labels = size.samples;
+  } else if (laid.pairs) {
+    size.unit = "pairs";
+    size.tokens = laid.pairs->source_tokens() + laid.pairs->target_tokens();
+    size.labels = laid.pairs->target_tokens();
+  } else if (laid.speech) {
+    size.unit = "sounds";
+    size.tokens = size.labels = laid.speech->target_tokens();
+  } else if (laid.masked) {
+    size.unit = laid.layout == SampleLayout::kPadded ? "lines" : "windows";
+    size.tokens = laid.masked->tokens();
+  } else if (laid.rows) {
+    size.unit = laid.layout == SampleLayout::kPacked ? "rows" : "lines";
+    size.tokens = laid.rows->positions();
+    size.labels = laid.rows->labels();
+  } else {
+    size.unit = "windows";
+    size.tokens = size.samples * config_.seq_len;
+  }
+  return size;
+}
+
 void RunData::OpenDataset(const Laid* beside, Laid& laid) const {
   const int64_t seq_len = config_.seq_len;
   const bool to_max = config_.pad_to_max_length;
   const EvaluationTextsChoice& texts = config_.evaluation_texts;
-  const int64_t made = beside && texts.made ? texts.max_length - 1 : 0;
+  const int64_t made = std::max(beside && texts.made ? texts.max_length - 1 : 0, samples_.target);
   if (laid.labelled) {
     const int64_t evaluated = beside ? beside->labelled->longest() : 0;
     laid.dataset = std::make_unique<LabelledDataset>(
@@ -296,7 +329,8 @@ void RunData::OpenDataset(const Laid* beside, Laid& laid) const {
     options.most = {config_.pairs.max_source_length, config_.pairs.max_target_length};
     options.pad_to_max_length = to_max;
     if (beside) {
-      options.evaluated = {beside->pairs->longest_source(), beside->pairs->longest_target()};
+      options.evaluated = {std::max(beside->pairs->longest_source(), samples_.source),
+                           beside->pairs->longest_target()};
     }
     auto dataset = std::make_unique<PairDataset>(laid.pairs.get(), &model_, options);
     laid.targets = dataset.get();
@@ -320,7 +354,7 @@ void RunData::OpenDataset(const Laid* beside, Laid& laid) const {
     laid.dataset = std::make_unique<MaskedDataset>(laid.masked.get(), &model_, options);
   } else if (laid.rows) {
     const int64_t evaluated = beside == nullptr ? 0
-                              : beside->rows    ? beside->rows->longest()
+                              : beside->rows    ? std::max(beside->rows->longest(), samples_.target)
                                                 : seq_len;
     laid.dataset = std::make_unique<SampleDataset>(
         laid.tokens.get(), laid.rows.get(),

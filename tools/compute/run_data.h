@@ -18,6 +18,7 @@
 #include "engine/data/tokenizer.h"
 #include "engine/families/decoder_config.h"
 #include "engine/torch/model.h"
+#include "engine/torch/pair_dataset.h"
 #include "engine/torch/target_dataset.h"
 #include "tools/compute/task_data.h"
 
@@ -30,13 +31,17 @@ absl::Status ResolveTask(RunConfig& config, DecoderConfig& model);
 
 class RunData : public TaskData {
  public:
-  // All outlive it. REQUIRES: ResolveTask.
+  // All outlive it. `samples`: positions of the longest texts that evaluations write behind prompts
+  // (SampleTexts::longest). REQUIRES: ResolveTask.
   static absl::StatusOr<std::unique_ptr<RunData>> Open(const RunConfig& config,
                                                        const DecoderConfig& model,
-                                                       const Tokenizer* tokenizer);
+                                                       const Tokenizer* tokenizer,
+                                                       const PairLengths& samples = {});
 
   Dataset* train() const override { return train_.dataset.get(); }
   Dataset* evaluation() const override { return evaluation_.dataset.get(); }
+  DatasetSize train_size() const override { return SizeOf(train_); }
+  DatasetSize evaluation_size() const override { return SizeOf(evaluation_); }
   std::vector<std::pair<std::string, std::string>> Identity() const override;
   // Those that are evaluated; null: there are none, or the model makes no texts of others.
   TargetDataset* evaluated_targets() const { return evaluation_.targets; }
@@ -56,8 +61,9 @@ class RunData : public TaskData {
     TargetDataset* targets = nullptr;  // it, where it is of pairs or speech
   };
 
-  RunData(const RunConfig& config, const DecoderConfig& model, const Tokenizer* tokenizer)
-      : config_(config), model_(model), tokenizer_(tokenizer) {}
+  RunData(const RunConfig& config, const DecoderConfig& model, const Tokenizer* tokenizer,
+          const PairLengths& samples)
+      : config_(config), model_(model), tokenizer_(tokenizer), samples_(samples) {}
 
   // All but the dataset. What is `evaluated` beside the data is laid as they are, but for what has
   // no samples.
@@ -68,12 +74,14 @@ class RunData : public TaskData {
   // From tokens on.
   absl::Status LayRows(Laid& laid) const;
   absl::Status LayMasked(Laid& laid) const;
+  DatasetSize SizeOf(const Laid& laid) const;
   // `beside`: what is evaluated beside it; null: nothing.
   void OpenDataset(const Laid* beside, Laid& laid) const;
 
   const RunConfig& config_;
   const DecoderConfig& model_;
   const Tokenizer* const tokenizer_;
+  const PairLengths samples_;
   Laid train_, evaluation_;
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/options/report_options.h"
 #include "engine/torch/model.h"
 
 namespace spillway {
@@ -15,6 +16,9 @@ class TaskData {
 
   virtual Dataset* train() const = 0;
   virtual Dataset* evaluation() const = 0;  // null: there is none
+
+  virtual DatasetSize train_size() const = 0;
+  virtual DatasetSize evaluation_size() const = 0;
 
   // What of how the data are laid a resumed run must have again.
   virtual std::vector<std::pair<std::string, std::string>> Identity() const = 0;

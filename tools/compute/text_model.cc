@@ -12,6 +12,7 @@
 #include "engine/data/paired_samples.h"
 #include "engine/layers/build_model.h"
 #include "engine/machine/compute_precision.h"
+#include "engine/machine/gpu_probe.h"
 #include "engine/machine/process_limits.h"
 #include "engine/run/committed_weights.h"
 #include "engine/torch/adapted_model.h"
@@ -19,6 +20,7 @@
 #include "engine/torch/speech_dataset.h"
 #include "engine/torch/text_batch.h"
 #include "engine/tuning/tuned_io.h"
+#include "engine/weights/model_directory.h"
 #include "engine/weights/model_files.h"
 #include "engine/weights/named_weights.h"
 #include "io/base/format_bytes.h"
@@ -41,10 +43,7 @@ absl::Status OpenRun(const std::string& output, TextModel& opened) {
     return absl::OkStatus();
   }
   if (absl::IsNotFound(run.status())) {
-    return absl::NotFoundError(
-        absl::StrCat("--model ", output,
-                     " is neither a Hugging Face directory (there is no config.json) nor the "
-                     "OUTPUT of a run with a commit"));
+    return DescribeNoModel(output);
   }
   RETURN_IF_ERROR(run.status());
   RETURN_IF_ERROR(run->OpenOtherParts());
@@ -70,7 +69,7 @@ absl::Status AdaptAsTrained(TextModel& opened) {
 }
 
 // With that of --adapter.
-absl::Status AdaptWith(const std::string& directory, TextModel& opened) {
+absl::Status ApplyAdapter(const std::string& directory, TextModel& opened) {
   ASSIGN_OR_RETURN(opened.adapter, AdapterFile::Open(directory));
   ASSIGN_OR_RETURN(const LoraConfig lora,
                    ResolveLora({.directory = directory}, opened.config.shape));
@@ -102,7 +101,7 @@ absl::Status OpenWeights(TextModel& opened) {
 
 absl::Status OpenModel(const TextTask& task, TextModel& opened) {
   const std::string& directory = task.model;
-  RETURN_IF_ERROR(CheckModelDirectory(directory));
+  RETURN_IF_ERROR(CheckIsDirectory(directory));
   opened.files = directory;
   if (!HasConfig(directory)) RETURN_IF_ERROR(OpenRun(directory, opened));
   ASSIGN_OR_RETURN(opened.config, ReadModelConfig(opened.files));
@@ -114,7 +113,9 @@ absl::Status OpenModel(const TextTask& task, TextModel& opened) {
     return absl::InvalidArgumentError(
         "--adapter belongs to a model directory: a run has what it was trained with");
   }
-  if (!task.adapter.empty()) RETURN_IF_ERROR(AdaptWith(task.adapter, opened));
+  if (!task.adapter.empty()) {
+    RETURN_IF_ERROR(AnnotateAdapter(ApplyAdapter(task.adapter, opened), task.adapter));
+  }
   return OpenWeights(opened);
 }
 
@@ -318,8 +319,15 @@ JinjaValue UserMessage(const std::string& content) {
 absl::StatusOr<Prompt> EncodePrompt(const TextTask& task, const TextModel& model,
                                     const std::string& prompt, const JinjaValue& messages,
                                     int64_t* cut) {
-  const Tokenizer& tokenizer = *model.tokenizer;
   const DecoderConfig& decoder = model.config.decoder;
+  return EncodePrompt({*model.tokenizer, decoder, task.source_prefix, LongestSource(task, decoder)},
+                      prompt, messages, cut);
+}
+
+absl::StatusOr<Prompt> EncodePrompt(const PromptForm& form, const std::string& prompt,
+                                    const JinjaValue& messages, int64_t* cut) {
+  const Tokenizer& tokenizer = form.tokenizer;
+  const DecoderConfig& decoder = form.model;
   Prompt encoded;
   if (decoder.hears()) {
     return absl::InvalidArgumentError(
@@ -331,9 +339,9 @@ absl::StatusOr<Prompt> EncodePrompt(const TextTask& task, const TextModel& model
       return absl::InvalidArgumentError(
           "conversations are for language models: this one makes a text from a text");
     }
-    ASSIGN_OR_RETURN(encoded.source, EncodeWithin(tokenizer, task.source_prefix + prompt,
-                                                  LongestSource(task, decoder), decoder.vocabulary,
-                                                  "--max-source-length", cut));
+    ASSIGN_OR_RETURN(encoded.source,
+                     EncodeWithin(tokenizer, form.source_prefix + prompt, form.longest_source,
+                                  decoder.vocabulary, "--max-source-length", cut));
     encoded.tokens = {decoder.start_token};
     return encoded;
   }
@@ -346,14 +354,14 @@ absl::StatusOr<Prompt> EncodePrompt(const TextTask& task, const TextModel& model
     ASSIGN_OR_RETURN(const std::vector<int64_t> text, tokenizer.Encode(prompt));
     tokens = tokenizer.Around(text, std::nullopt).tokens;
   }
-  const int64_t vocabulary = model.config.decoder.vocabulary;
+  const int64_t vocabulary = decoder.vocabulary;
   for (const int64_t token : tokens) {
     if (token < vocabulary) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("the prompt has token ", token, " and the model knows ", vocabulary,
                      ": the tokenizer (", std::string(tokenizer.kind()), ") is not the model's"));
   }
-  const int64_t positions = model.config.decoder.longest_sequence();
+  const int64_t positions = decoder.longest_sequence();
   if (tokens.empty())
     return absl::InvalidArgumentError("the prompt has no tokens: give a longer one");
   if (static_cast<int64_t>(tokens.size()) > positions) {
@@ -372,7 +380,10 @@ absl::StatusOr<ComputeSettings> OpenComputeFor(const TextTask& task, TextModel& 
   RETURN_IF_ERROR(CheckLimitsForCompute(task.threads, 0));
   ASSIGN_OR_RETURN(const DeviceChoice choice,
                    ChooseComputeDevice(task.device, settings.dtype, settings.device_memory_bytes));
-  if (task.device == "auto") LogInfo(choice.Sentence());
+  if (const std::string notice = choice.Notice(HasNvidiaGpu());
+      task.device == "auto" && !notice.empty()) {
+    LogInfo(notice);
+  }
   RETURN_IF_ERROR(CheckCompute(task.compute, settings.dtype));
   settings.fp32_products =
       settings.dtype != DType::kFloat32 &&

@@ -56,10 +56,20 @@ struct TextModel {
 // where nobody says one, of a model without an encoder; others are not drawn from then.
 absl::StatusOr<std::unique_ptr<TextModel>> OpenTextModel(const TextTask& task, double temperature);
 
+// How a model's prompts are encoded.
+struct PromptForm {
+  const Tokenizer& tokenizer;
+  const DecoderConfig& model;
+  std::string source_prefix = {};  // of a model with an encoder...
+  int64_t longest_source = 0;      // ... and the tokens that a source has at most
+};
+
 // A prompt's tokens, with what the tokenizer puts around a text (Llama's <|begin_of_text|>), or a
 // conversation up to where the assistant's turn begins. kInvalidArgument for one without tokens,
 // with those of another model, or longer than the model's positions. With an encoder the prompt is
 // its source, which loses its end where it is too long, and is counted in `cut`.
+absl::StatusOr<Prompt> EncodePrompt(const PromptForm& form, const std::string& prompt,
+                                    const JinjaValue& messages, int64_t* cut);
 absl::StatusOr<Prompt> EncodePrompt(const TextTask& task, const TextModel& model,
                                     const std::string& prompt, const JinjaValue& messages,
                                     int64_t* cut);

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "engine/adapters/adapter_choice.h"
 #include "engine/adapters/adapter_export.h"
 #include "engine/adapters/adapter_file.h"
@@ -21,6 +22,8 @@
 #include "engine/config/run_config.h"
 #include "engine/data/char_tokenizer.h"
 #include "engine/data/data_encoder.h"
+#include "engine/data/data_file.h"
+#include "engine/data/data_labels.h"
 #include "engine/data/load_tokenizer.h"
 #include "engine/data/tokenizer.h"
 #include "engine/estimate/model_costs.h"
@@ -35,6 +38,7 @@
 #include "engine/torch/adapted_model.h"
 #include "engine/torch/init_source.h"
 #include "engine/train/run_context.h"
+#include "engine/weights/model_directory.h"
 #include "engine/weights/model_files.h"
 #include "engine/weights/named_weights.h"
 #include "engine/weights/safetensors_model.h"
@@ -43,6 +47,7 @@
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/base/terminal.h"
 #include "io/checksum.h"
 #include "io/file_system.h"
 #include "tools/compute/commands.h"
@@ -50,10 +55,13 @@
 #include "tools/compute/evaluation_texts.h"
 #include "tools/compute/picture_data.h"
 #include "tools/compute/run_data.h"
+#include "tools/compute/sample_texts.h"
 #include "tools/compute/text_sampling.h"
 
 namespace spillway {
 namespace {
+
+constexpr int kLogColumns = 80;
 
 // Everything that was checked before OUTPUT is touched.
 struct Inputs {
@@ -71,6 +79,7 @@ struct Inputs {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Tokenizer> exported_tokenizer;  // the model's, where data is tokens
   std::unique_ptr<TaskData> data;
+  std::unique_ptr<SampleTexts> samples;    // null: evaluations write none
   RunData* texts_data = nullptr;           // it, where the model is one of texts
   std::unique_ptr<EvaluationTexts> texts;  // null: evaluations make none
 };
@@ -95,10 +104,9 @@ std::vector<std::string> NewModules(const Inputs& in) {
   return modules;
 }
 
-// Puts adapters into the model, where the run is to train some.
+// Puts adapters into the model. REQUIRES: the run is to train some.
 absl::Status AddAdapters(Inputs& in) {
   RunConfig& config = in.config;
-  if (config.adapter.none()) return absl::OkStatus();
   config.adapter.new_modules = NewModules(in);
   ASSIGN_OR_RETURN(LoraConfig lora, ResolveLora(config.adapter, in.model_config.shape));
   std::string came_from = "new";
@@ -188,12 +196,80 @@ absl::Status RefuseTables(const std::vector<std::string>& files, const Inputs& i
     if (!absl::EndsWith(file, ".csv") && !absl::EndsWith(file, ".tsv")) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         file, " is a table of texts and labels, and ", in.config.model,
-        in.model_config.decoder.masked
-            ? " is a masked language model: --task classify makes one of it that classifies"
-            : " is a language model, which takes .txt, .jsonl, .bin or .npy: for --task classify "
-              "give --model a bert, roberta or distilbert"));
+        " is a masked language model: --task classify makes one of it that classifies"));
   }
   return absl::OkStatus();
+}
+
+// That the files of data are there, and of formats that the model's data may have.
+absl::Status CheckData(const Inputs& in) {
+  const RunConfig& config = in.config;
+  const DecoderConfig& decoder = in.model_config.decoder;
+  const DataUse use = decoder.classifier && decoder.classifier->of_tokens ? DataUse::kWords
+                      : decoder.classifier || decoder.encoder             ? DataUse::kRows
+                                                                          : DataUse::kTokens;
+  for (const auto& [flag, files] :
+       {std::pair{"--data", &config.data}, std::pair{"--eval-data", &config.eval_data}}) {
+    if (decoder.masked) RETURN_IF_ERROR(RefuseTables(*files, in));
+    for (const std::string& file : *files) {
+      RETURN_IF_ERROR(in.model_config.resnet ? CheckDataExists(flag, file)
+                                             : CheckDataFile(flag, file, use));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Where the config.json of a classifier names no labels of its own, they are those of the data.
+absl::Status TakeLabels(Inputs& in) {
+  RunConfig& config = in.config;
+  ModelConfig& model = in.model_config;
+  if (!model.decoder.classifier) return absl::OkStatus();
+  std::optional<ClassifierProblem>& problem = model.decoder.classifier->problem;
+  if (!problem) {
+    ASSIGN_OR_RETURN(problem, FindProblem(config.data.front(), config.text_keys));
+  }
+  if (*problem == ClassifierProblem::kRegression) return absl::OkStatus();
+  const ClassifierConfig had = *model.decoder.classifier;
+  ASSIGN_OR_RETURN(const std::vector<std::string> labels,
+                   FindLabels(config.data, config.text_keys, had));
+  if (labels != had.labels) {
+    const JsonDocument labelled = {
+        config.model + "/config.json", WithLabels(model.original, labels), {}};
+    ASSIGN_OR_RETURN(model, ParseModelConfig(labelled, "", config.task));
+    model.decoder.classifier->problem = had.problem;
+    LogInfo(absl::StrCat("config.json names no labels, and so they are the ", labels.size(), " of ",
+                         absl::StrJoin(config.data, ", "), ": ", ShownLabels(labels)));
+  }
+  model.decoder.classifier->labels_from_data = had.has_default_labels();
+  return absl::OkStatus();
+}
+
+// An error of the weights' shapes, said of the labels where the head is for another number of them.
+absl::Status ExplainHead(const Inputs& in, const absl::Status& status) {
+  const ClassifierConfig* const classifier = in.model_config.classifier();
+  if (classifier == nullptr) return status;
+  const TensorNames names = TensorNamesOf(in.model_config);
+  const auto labels = static_cast<uint64_t>(classifier->labels.size());
+  const auto parameters = ParametersOfTensors(names, *in.weights_files);
+  for (const SafetensorsTensor* tensor : in.weights_files->tensors()) {
+    const auto parameter = parameters.find(tensor->name);
+    if (parameter == parameters.end() || tensor->shape.empty()) continue;
+    std::vector<uint64_t> expected = names.shapes.at(parameter->second);
+    if (expected.empty() || expected[0] != labels || tensor->shape[0] == labels) continue;
+    expected[0] = tensor->shape[0];
+    if (expected != tensor->shape) continue;
+    const std::string& model = in.config.model;
+    return absl::InvalidArgumentError(absl::StrCat(
+        model, ": its head tells ", tensor->shape[0], " labels apart (", tensor->name, "), and ",
+        classifier->labels_from_data ? "--data has " : "config.json names ", labels, ": ",
+        ShownLabels(classifier->labels),
+        ". Give data with those labels, or begin with the model without its head: `python3 -c "
+        "\"import transformers as t; [x.from_pretrained(m).save_pretrained('headless') for m in "
+        "['",
+        model,
+        "'] for x in (t.AutoModel, t.AutoTokenizer)]\"`, and --model headless --task classify"));
+  }
+  return status;
 }
 
 // REQUIRES: the model is known.
@@ -205,20 +281,22 @@ absl::Status OpenData(Inputs& in) {
   }
   const DecoderConfig& decoder = in.model_config.decoder;
   const bool reads_tokens = !decoder.classifier && !decoder.masked && decoder.encoder == nullptr;
-  if (reads_tokens || decoder.masked) {
-    RETURN_IF_ERROR(RefuseTables(config.data, in));
-    RETURN_IF_ERROR(RefuseTables(config.eval_data, in));
-  }
   const std::string choice = !reads_tokens && config.tokenizer.empty() ? "model" : config.tokenizer;
   RETURN_IF_ERROR(CheckTokenizerMemory(TokenizerDirectory(choice, config.model), ReadingBytes(in)));
   ASSIGN_OR_RETURN(in.tokenizer, MakeTokenizer(choice, config.model, config.data));
-  if (!in.tokenizer && std::any_of(config.eval_data.begin(), config.eval_data.end(), IsText)) {
-    // Held-out texts need one, though all that is trained on is tokens already.
+  const bool has_prompts = !config.sample_prompts.file.empty();
+  if (!in.tokenizer &&
+      (has_prompts || std::any_of(config.eval_data.begin(), config.eval_data.end(), IsText))) {
+    // Held-out texts and prompts need one, though all that is trained on is tokens already.
     auto loaded = LoadTokenizer(config.model);
     if (!loaded.ok() && !absl::IsNotFound(loaded.status())) return loaded.status();
     if (loaded.ok()) in.tokenizer = *std::move(loaded);
   }
-  ASSIGN_OR_RETURN(auto data, RunData::Open(config, decoder, in.tokenizer.get()));
+  if (has_prompts) {
+    ASSIGN_OR_RETURN(in.samples, SampleTexts::Open(config, &decoder, in.tokenizer.get()));
+  }
+  ASSIGN_OR_RETURN(auto data, RunData::Open(config, decoder, in.tokenizer.get(),
+                                            in.samples ? in.samples->longest() : PairLengths()));
   if (!in.tokenizer && config.train.rank == 0) LoadExportedTokenizer(in);
   in.texts_data = data.get();
   in.data = std::move(data);
@@ -267,6 +345,8 @@ absl::Status ReadInputs(Inputs& in) {
   ASSIGN_OR_RETURN(in.model_config, ReadModelConfig(config.model, config.task));
   for (const std::string& warning : in.model_config.warnings) LogWarning(warning);
   RETURN_IF_ERROR(RefusePictureFlags(config, in.model_config));
+  RETURN_IF_ERROR(CheckData(in));
+  RETURN_IF_ERROR(TakeLabels(in));
   if (in.model_config.resnet) {
     RETURN_IF_ERROR(ResolvePictures(config, in.model_config));
   } else {
@@ -286,8 +366,10 @@ absl::Status ReadInputs(Inputs& in) {
     in.weights_files = *std::move(files);
     ASSIGN_OR_RETURN(config.train.model_directory, AbsolutePath(config.model));
     in.new_head = std::make_unique<InitSource>(in.model, config.train.seed);
-    ASSIGN_OR_RETURN(in.base_weights, OpenNamedWeights(TensorNamesOf(in.model_config),
-                                                       in.weights_files.get(), in.new_head.get()));
+    auto base =
+        OpenNamedWeights(TensorNamesOf(in.model_config), in.weights_files.get(), in.new_head.get());
+    if (!base.ok()) return ExplainHead(in, base.status());
+    in.base_weights = *std::move(base);
     RETURN_IF_ERROR(KeepQuantised(in));
     ASSIGN_OR_RETURN(weights_identity, in.weights_files->Fingerprint());
   } else if (absl::IsNotFound(files.status())) {
@@ -300,6 +382,8 @@ absl::Status ReadInputs(Inputs& in) {
   }
 
   RETURN_IF_ERROR(OpenData(in));
+  config.train.data_size = in.data->train_size();
+  config.train.evaluation_size = in.data->evaluation_size();
   RETURN_IF_ERROR(OpenEvaluationTexts(in));
   // All that is to be encoded has been.
   for (Tokenizer* one : {in.tokenizer.get(), in.exported_tokenizer.get()}) {
@@ -313,7 +397,10 @@ absl::Status ReadInputs(Inputs& in) {
       {"tokenizer", in.tokenizer ? in.tokenizer->fingerprint() : "none"},
   };
   for (auto& one : in.data->Identity()) config.train.identity.push_back(std::move(one));
-  return AddAdapters(in);
+  if (config.adapter.none()) return absl::OkStatus();
+  const absl::Status added = AddAdapters(in);
+  const std::string& former = config.adapter.directory;
+  return former.empty() ? added : AnnotateAdapter(added, former);
 }
 
 // The dtype of an export: as told, or that of the weights the run started from.
@@ -375,14 +462,16 @@ absl::Status WriteDescription(Inputs& in, const TrainOptions& used) {
                       .dtype = dtype},
                      SourceDirectory(config.train.output)));
   for (const auto& [name, content] : in.data->ModelFiles()) {
-    RETURN_IF_ERROR(WriteFileAtomically(
-        absl::StrCat(SourceDirectory(config.train.output), "/", name), content));
+    RETURN_IF_ERROR(
+        WriteFileAtomically(absl::StrCat(SourceDirectory(config.train.output), "/", name), content,
+                            FileAccess::kShared));
   }
   RETURN_IF_ERROR(SaveAdapterConfig(in.adapter_config, SourceDirectory(config.train.output)));
   return WriteFileAtomically(
       config.train.output + "/config.resolved.json",
       ResolvedConfigJson(config).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
-          "\n");
+          "\n",
+      FileAccess::kShared);
 }
 
 // A run that had finished has begun nothing, and its commit may be a copy's, with an OUTPUT that
@@ -399,10 +488,10 @@ absl::Status ExportTrainedAdapter(const Inputs& in, const StateSource& state) {
   const DType dtype = in.config.export_dtype.value_or(DType::kFloat32);
   RETURN_IF_ERROR(
       ExportAdapter(state, in.adapter_config, dtype, directory, TensorNamesOf(in.model_config)));
-  LogInfo(absl::StrCat("the adapter is in ", directory, " (", std::string(DTypeName(dtype)),
-                       " safetensors, as PEFT reads it); merged into the model: spillway export "
-                       "--merge --from ",
-                       in.config.train.output, " --to DIR"));
+  LogResult(absl::StrCat("the adapter is in ", directory, " (", std::string(DTypeName(dtype)),
+                         " safetensors, as PEFT reads it); merged into the model: spillway export "
+                         "--merge --from ",
+                         in.config.train.output, " --to DIR"));
   if (!state.buffers.empty()) {
     LogInfo(
         "  the running statistics of its norms, which training has changed, are no part of an "
@@ -417,8 +506,8 @@ absl::Status ExportTrained(const Inputs& in, const StateSource& state) {
   if (in.config.no_export || Exists(directory + "/config.json")) return absl::OkStatus();
   ASSIGN_OR_RETURN(const DType dtype, ExportModel(state, SourceDirectory(in.config.train.output),
                                                   directory, {.dtype = in.config.export_dtype}));
-  LogInfo(absl::StrCat("exported to ", directory, " (", std::string(DTypeName(dtype)),
-                       " safetensors)"));
+  LogResult(absl::StrCat("exported to ", directory, " (", std::string(DTypeName(dtype)),
+                         " safetensors)"));
   return absl::OkStatus();
 }
 
@@ -490,13 +579,14 @@ void PrintSummary(const Inputs& in, const TrainResult& result) {
       absl::StrAppend(&text, "; the best of all evaluations");
     }
   }
-  absl::StrAppend(&text, "\n  moved      ", FormatBytes(result.nvme_read_bytes), " read and ",
-                  FormatBytes(result.nvme_written_bytes), " written on NVMe by ", result.io_engine);
+  absl::StrAppend(&text, "\n  moved      ", FormatBytes(result.nvme_read_bytes),
+                  " read from NVMe and ", FormatBytes(result.nvme_written_bytes),
+                  " written to it in all (", result.io_engine, ")");
   absl::StrAppend(&text, "\n  memory     ", FormatBytes(result.peak_rss_bytes),
-                  " resident at the peak; device ", FormatBytes(result.peak_device_bytes),
-                  ", host ", FormatBytes(result.peak_host_bytes));
+                  " of RAM at the peak; of the budgets ", FormatBytes(result.peak_device_bytes),
+                  " device and ", FormatBytes(result.peak_host_bytes), " host memory");
   absl::StrAppend(&text, result.speed, "\n  report     ", in.config.train.output, "/report.html");
-  LogInfo(text);
+  LogResult(FoldText(text, kLogColumns));
 }
 
 CommandOutcome StoppedOutcome(const Inputs& in, const TrainResult& result) {
@@ -505,10 +595,10 @@ CommandOutcome StoppedOutcome(const Inputs& in, const TrainResult& result) {
   const TrainOptions& train = in.config.train;
   if (by_signal && result.step == 0) {
     const bool committed = train.resume && ReadCommittedState(train.output).ok();
-    LogInfo(absl::StrCat("stopped by ", by, " before a step was taken: ",
-                         committed ? "what was committed stands" : "nothing was begun",
-                         "; continue with the same command",
-                         train.no_commit || train.overwrite ? "" : " and --resume"));
+    LogResult(absl::StrCat("stopped by ", by, " before a step was taken: ",
+                           committed ? "what was committed stands" : "nothing was begun",
+                           "; continue with the same command",
+                           train.no_commit || train.overwrite ? "" : " and --resume"));
     return {absl::OkStatus(), 75};
   }
   if (train.no_commit) {
@@ -517,14 +607,14 @@ CommandOutcome StoppedOutcome(const Inputs& in, const TrainResult& result) {
                      ", which is lost (--no-commit): ", ResumeText(train.output)))};
   }
   if (by_signal) {
-    LogInfo(absl::StrCat("stopped by ", by, " after step ", result.step,
-                         "; continue with the same command and --resume"));
+    LogResult(absl::StrCat("stopped by ", by, " after step ", result.step,
+                           "; continue with the same command and --resume"));
   } else {
-    LogInfo(absl::StrCat("stopped by ", by, " ", FormatBytes(train.max_bytes_written),
-                         " after step ", result.step, ": the run has written ",
-                         FormatBytes(result.run_written_bytes),
-                         ", and a step more could pass it; continue with --resume and a higher "
-                         "limit"));
+    LogResult(absl::StrCat("stopped by ", by, " ", FormatBytes(train.max_bytes_written),
+                           " after step ", result.step, ": the run has written ",
+                           FormatBytes(result.run_written_bytes),
+                           ", and a step more could pass it; continue with --resume and a higher "
+                           "limit"));
   }
   return {absl::OkStatus(), 75};
 }
@@ -552,6 +642,7 @@ CommandOutcome Train(const RunConfig& config) {
     return in.adapter_config.is_null() ? ExportTrained(in, state) : ExportTrainedAdapter(in, state);
   };
   hooks.texts = in.texts.get();
+  hooks.samples = in.samples.get();
   const std::optional<ComputeGuess> guess = GuessCompute(in);
   hooks.guess = guess ? &*guess : nullptr;
   const auto result =

@@ -209,8 +209,9 @@ TEST(AdapterLayout, AnAdapterThatIsThereMayNameMore) {
   EXPECT_THAT(Refusal(config), HasSubstr("query is no layer of the model"));
   config.targets_may_be_missing = true;
   EXPECT_EQ(Modules(config).size(), 12u);
-  config.targets = {"query"};
-  EXPECT_THAT(Refusal(config), HasSubstr("leave no layer to be adapted"));
+  config.targets = {"query", "c_attn"};
+  EXPECT_THAT(Refusal(config), HasSubstr("targets query, c_attn leave no layer to be adapted; the "
+                                         "model's linear layers are "));
 }
 
 TEST(AdapterLayout, RefusalsSayWhatThereIs) {

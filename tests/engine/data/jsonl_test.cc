@@ -29,6 +29,53 @@ TEST(Jsonl, TakesConversations) {
             R"([{"role":"user","content":"a"},{"role":"assistant","content":"b"}])");
 }
 
+TEST(Jsonl, TakesPartsOfText) {
+  const auto record = ParseJsonlRecord(
+      R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"},
+          {"type": "text", "text": "b"}]}, {"role": "assistant", "content": []}]})",
+      "f", 1);
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(record->messages.dump(),
+            R"([{"role":"user","content":"ab"},{"role":"assistant","content":""}])");
+}
+
+TEST(Jsonl, TakesPromptsAndCompletionsThatAreMessages) {
+  const auto record = ParseJsonlRecord(
+      R"({"prompt": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"},
+                     {"role": "user", "content": "c"}],
+          "completion": [{"role": "assistant", "content": "d"}]})",
+      "f", 1);
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_FALSE(record->has_prompt);
+  EXPECT_EQ(record->messages.size(), 4u);
+  EXPECT_EQ(record->prompt_answers, 1);
+}
+
+TEST(Jsonl, LayoutsOfOthersComeWithTheCommandThatMakesOneThatIsRead) {
+  const struct {
+    const char* line;
+    std::vector<std::string> why;
+  } cases[] = {
+      {R"({"instruction": "a", "input": "", "output": "b"})",
+       {"looks like alpaca: `jq -c '", "d.jsonl > d.spillway.jsonl`"}},
+      {R"({"instruction": "a", "context": "", "response": "b"})", {"looks like dolly"}},
+      {R"({"conversations": [{"from": "human", "value": "a"}]})",
+       {"ShareGPT", "gpt: \"assistant\""}},
+      {R"({"question": "a", "answer": "b"})", {"questions with answers"}},
+      {R"({"content": "a"})", {"{text: .content}"}},
+      {R"({"prompt": "a", "response": "b"})",
+       {"\"prompt\" but no \"completion\"", "completion: .response"}},
+      {R"({"prompt": "a", "chosen": "b", "rejected": "c"})",
+       {"preference training such as DPO is not supported", "jq"}},
+      {R"({"chosen": [], "rejected": []})", {"preference data (chosen, rejected)"}},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.line);
+    ExpectError(ParseJsonlRecord(c.line, "d.jsonl", 3).status(), StatusCode::kInvalidArgument,
+                c.why);
+  }
+}
+
 TEST(Jsonl, WhatIsWrongIsNamedWithItsLine) {
   const struct {
     const char* line;
@@ -54,6 +101,17 @@ TEST(Jsonl, WhatIsWrongIsNamedWithItsLine) {
       {R"({"messages": [{"content": "a"}]})", "messages[0] has no \"role\""},
       {R"({"messages": [{"role": "user"}]})", "messages[0] has no \"content\""},
       {R"({"messages": [{"role": "user", "content": ["a"]}]})", "\"content\" is a JSON array"},
+      {R"({"messages": [{"role": "user", "content": null}]})", "messages[0]: \"content\" is null"},
+      {R"({"messages": [{"role": "user", "content": [{"type": "image"}]}]})",
+       "a part of the type \"image\""},
+      {R"({"messages": [{"role": "assistant", "content": null, "tool_calls": [1]}]})",
+       "messages[0]: \"tool_calls\" is not supported"},
+      {R"({"messages": [{"from": "human", "value": "a"}]})", "as ShareGPT has them"},
+      {R"({"prompt": [{"role": "user", "content": "a"}], "completion": "b"})",
+       "\"prompt\" is a JSON array"},
+      {R"({"prompt": [{"role": "user", "content": "a"}], "completion": []})",
+       "no message of \"completion\" is the assistant's"},
+      {R"({"prompt": [{"role": "user"}], "completion": []})", "prompt[0] has no \"content\""},
       {R"({"messages": [{"role": "bot", "content": "a"}]})", "the role \"bot\" is none of system"},
       {R"({"messages": [{"role": "assistant", "content": "a", "tool_calls": [1]}]})",
        "messages[0]: \"tool_calls\" is not supported"},
@@ -102,6 +160,7 @@ TEST(Prompts, AreLinesOfATextOrKeysOfObjects) {
   EXPECT_EQ(*PromptsOf("p.jsonl", R"({"q": "a", "prompt": "b", "messages": []})", "q"),
             (Lines{"1 a"}));
   const std::string user = R"({"role":"user","content":"a"})";
+  EXPECT_EQ(*PromptsOf("p.jsonl", R"({"prompt": [)" + user + "]}"), (Lines{"1 [" + user + "]"}));
   EXPECT_EQ(*PromptsOf("p.jsonl",
                        R"({"messages": [)" + user + R"(, {"role": "assistant", "content": "b"}]})"),
             (Lines{"1 [" + user + "]"}));
@@ -118,7 +177,8 @@ TEST(Prompts, WhatIsWrongIsNamedWithItsLine) {
       {"p.txt", "a\n \nb", "p.txt:2: the prompt is empty"},
       {"p.jsonl", "{\"prompt\": \"a\"}\n{\"prompt\": \"\"}", "p.jsonl:2: the prompt is empty"},
       {"p.jsonl", "{\"text\": \"a\"}", "p.jsonl:1: it has no \"prompt\" and no \"messages\""},
-      {"p.jsonl", "{\"prompt\": [1]}", "p.jsonl:1: \"prompt\" is a JSON array, not a string"},
+      {"p.jsonl", "{\"prompt\": [1]}", "p.jsonl:1: prompt[0] is a JSON number, not an object"},
+      {"p.jsonl", "{\"prompt\": {}}", "p.jsonl:1: \"prompt\" is a JSON object, not a string"},
       {"p.jsonl", "{\"prompt\": \"a\", \"messages\": []}", "which of them is meant"},
       {"p.jsonl", "{\"messages\": []}", "nothing to answer"},
       {"p.jsonl", "{\"messages\": [{\"role\": \"bot\", \"content\": \"a\"}]}", "the role \"bot\""},

@@ -14,6 +14,11 @@ using Problem = ClassifierProblem;
 
 const std::vector<std::string> kNames = {"no", "maybe", "yes"};
 
+absl::StatusOr<std::vector<float>> Label(const nlohmann::json& label,
+                                         const std::vector<std::string>& names, Problem problem) {
+  return ReadLabel(label, ClassifierConfig{.labels = names, .problem = problem});
+}
+
 class LabelledTextTest : public testing::Test {
  protected:
   absl::Status Read(const std::string& name, const std::string& content, TextKeys keys = {}) {
@@ -94,7 +99,7 @@ TEST_F(LabelledTextTest, BadRowsAreNamedWithTheirLine) {
 
 TEST(LabelledText, ASingleLabelIsANameOrANumber) {
   const auto read = [](const nlohmann::json& label) {
-    return ReadLabel(label, kNames, Problem::kSingleLabel);
+    return Label(label, kNames, Problem::kSingleLabel);
   };
   for (const nlohmann::json& label : {nlohmann::json("yes"), nlohmann::json(2), {"2"}}) {
     EXPECT_THAT(*read(label.is_array() ? label[0] : label), ElementsAre(2)) << label;
@@ -106,9 +111,23 @@ TEST(LabelledText, ASingleLabelIsANameOrANumber) {
   }
 }
 
+TEST(LabelledText, ALabelThatIsANumberMayBeAName) {
+  const std::vector<std::string> stars = {"1", "2", "5"};
+  EXPECT_THAT(*Label(5, stars, Problem::kSingleLabel), ElementsAre(2));
+  EXPECT_THAT(*Label(1.0, stars, Problem::kSingleLabel), ElementsAre(0));
+  EXPECT_THAT(*Label("2", stars, Problem::kSingleLabel), ElementsAre(1));
+  EXPECT_THAT(*Label(0, stars, Problem::kSingleLabel), ElementsAre(0));  // by its number
+  ClassifierConfig of_data = {
+      .labels = stars, .labels_from_data = true, .problem = Problem::kSingleLabel};
+  EXPECT_THAT(ReadLabel(0, of_data).status().message(),
+              HasSubstr("none of the 3 of --data: 1, 2, 5"));
+  of_data.labels = {"LABEL_0", "LABEL_1"};
+  EXPECT_THAT(*ReadLabel(1, of_data), ElementsAre(1));
+}
+
 TEST(LabelledText, ManyLabelsAreNamesOrZerosAndOnes) {
   const auto read = [](const char* label) {
-    return ReadLabel(nlohmann::json::parse(label), kNames, Problem::kMultiLabel);
+    return Label(nlohmann::json::parse(label), kNames, Problem::kMultiLabel);
   };
   EXPECT_THAT(*read("[0, 1, 1.0]"), ElementsAre(0, 1, 1));
   EXPECT_THAT(*read("[\"yes\", \"no\"]"), ElementsAre(1, 0, 1));
@@ -120,12 +139,12 @@ TEST(LabelledText, ManyLabelsAreNamesOrZerosAndOnes) {
 }
 
 TEST(LabelledText, NumbersAreNumbers) {
-  EXPECT_THAT(*ReadLabel("2.5", {"score"}, Problem::kRegression), ElementsAre(2.5f));
-  EXPECT_THAT(*ReadLabel(-1, {"score"}, Problem::kRegression), ElementsAre(-1));
-  EXPECT_THAT(*ReadLabel({1, 2.5, 0}, kNames, Problem::kRegression), ElementsAre(1, 2.5, 0));
-  EXPECT_FALSE(ReadLabel("much", {"score"}, Problem::kRegression).ok());
-  EXPECT_FALSE(ReadLabel("nan", {"score"}, Problem::kRegression).ok());
-  EXPECT_FALSE(ReadLabel(1, kNames, Problem::kRegression).ok());
+  EXPECT_THAT(*Label("2.5", {"score"}, Problem::kRegression), ElementsAre(2.5f));
+  EXPECT_THAT(*Label(-1, {"score"}, Problem::kRegression), ElementsAre(-1));
+  EXPECT_THAT(*Label({1, 2.5, 0}, kNames, Problem::kRegression), ElementsAre(1, 2.5, 0));
+  EXPECT_FALSE(Label("much", {"score"}, Problem::kRegression).ok());
+  EXPECT_FALSE(Label("nan", {"score"}, Problem::kRegression).ok());
+  EXPECT_FALSE(Label(1, kNames, Problem::kRegression).ok());
 }
 
 TEST_F(LabelledTextTest, AListInTheFirstRowIsManyLabels) {

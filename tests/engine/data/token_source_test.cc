@@ -211,6 +211,34 @@ TEST_F(TokenSourceTest, OnlyTheAssistantsTurnsCarryLoss) {
   EXPECT_EQ(marks, (std::vector<uint8_t>{1 | kMarkBegin, 1, 1, 0, 0, 1, 1, 1, 1, 0}));
 }
 
+TEST_F(TokenSourceTest, APromptThatIsMessagesCarriesNoLoss) {
+  auto chat = ChatFormat::Parse(
+      "{% for m in messages %}{{ m.role[0] }}{{ m.content }}!{% endfor %}"
+      "{% if add_generation_prompt %}a{% endif %}",
+      "t.jinja", JinjaValue::object());
+  ASSERT_TRUE(chat.ok()) << chat.status();
+  tokenizer_ = NewPipelineTokenizer(*ParseTokenizerJson(SmallTokenizerJson().dump(), "f"), 0, {},
+                                    std::move(chat));
+  const auto source = Open({Put(
+      "c.jsonl",
+      R"({"prompt": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "b"}, )"
+      R"({"role": "user", "content": "y"}], "completion": [{"role": "assistant", "content": "c"}]})")});
+  ASSERT_TRUE(source.ok()) << source.status();
+  ASSERT_EQ((*source)->size(), 12);
+  SourceTokens tokens(12);
+  std::vector<uint8_t> marks(12);
+  ASSERT_TRUE((*source)->Read(0, 12, tokens.data(), marks.data()).ok());
+  EXPECT_EQ(tokens, (SourceTokens{'u', 'x', '!', 'a', 'b', '!', 'u', 'y', '!', 'a', 'c', '!'}));
+  EXPECT_EQ(marks, (std::vector<uint8_t>{1 | kMarkBegin, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0}));
+}
+
+TEST_F(TokenSourceTest, AByteOrderMarkIsNoText) {
+  EXPECT_EQ(All({Put("a.txt",
+                     "\xef\xbb\xbf"
+                     "ab")}),
+            (SourceTokens{'a', 'b'}));
+}
+
 // GPT-2 cuts "\n\n" in another way where a text ends with it: by the turn's beginning alone it
 // can't be told which tokens are before.
 TEST_F(TokenSourceTest, ATokenIsOfTheTurnInWhichItsBytesLie) {

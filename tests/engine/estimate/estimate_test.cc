@@ -220,7 +220,7 @@ TEST(Estimate, TextStaysWithin80Columns) {
   e->forecast = Forecast(forecast);
   const std::string text = EstimateText(*e);
   for (absl::string_view line : absl::StrSplit(text, '\n')) EXPECT_LE(line.size(), 80u) << line;
-  EXPECT_THAT(text, HasSubstr("4 s a step, at least 4 s, bound by compute"));
+  EXPECT_THAT(text, HasSubstr("4 s a step, at least 4 s, bound by computing"));
   EXPECT_THAT(text, HasSubstr("16 tokens/s"));
   EXPECT_EQ(EstimateJson(*e)["binding"]["backward"], "compute");
 }

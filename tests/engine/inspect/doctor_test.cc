@@ -232,6 +232,9 @@ TEST(Doctor, Processors) {
 
 TEST(Doctor, LibTorchAndLaunchers) {
   MachineFacts facts = GoodMachine();
+  ExpectLine(facts, "LibTorch", Mark::kOk, "2.11.0, for the CPU", "");
+  facts.torch_folder = "/opt/torch";
+  ExpectLine(facts, "LibTorch", Mark::kOk, "2.11.0, for the CPU, in /opt/torch", "");
   facts.torch_version = "2.9.1";
   ExpectLine(facts, "LibTorch", Mark::kWarn, "2.9.1, for the CPU", "2.11.0");
   facts.compute_library = absl::UnavailableError("libspillway_compute.so is missing");
@@ -269,6 +272,14 @@ TEST(Doctor, OnWhatRunsCompute) {
   ExpectLine(facts, "device", Mark::kOk, "computing on the CPU", "");
   // No GPU, no reproach.
   facts.device->why_not_gpu = "this build has no CUDA";
+  const auto device = [&] {
+    for (const DoctorLine& line : Diagnose(facts)) {
+      if (line.name == "device") return line.found;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(device(), "computing on the CPU");
+  facts.gpu.hardware = true;  // on the bus, without a driver
   ExpectLine(facts, "device", Mark::kOk, "the CPU: this build has no CUDA", "");
   facts.gpu.devices = {{"Some GPU", 80 * kGiB, 79 * kGiB}};
   ExpectLine(facts, "device", Mark::kWarn, "this build has no CUDA", "--device cpu");

@@ -142,6 +142,36 @@ TEST(InspectText, ShowsARunWithin80Columns) {
             "  wte                    11111111 33333333\n");
 }
 
+TEST(InspectText, ARunWithoutDigestsIsSummarised) {
+  nlohmann::json run = RunOf({});
+  run.erase("digests");
+  run["committed"] = 1795980000;
+  run["summary"] = {{"state", "stopped"},
+                    {"message", "SIGTERM"},
+                    {"steps", 2000},
+                    {"optimizer", "adamw"},
+                    {"model", "gpt2"},
+                    {"data", {"a.txt", "b.txt"}},
+                    {"loss", {{{"step", 1}, {"loss", 4.25}}, {{"step", 1200}, {"loss", 3.5}}}},
+                    {"held_out", {{"step", 1000}, {"loss", 3.75}, {"best_step", 800}}},
+                    {"exported", "out/model"}};
+  EXPECT_EQ(InspectText(run),
+            "out: stopped (SIGTERM)\n"
+            "  last commit       step 1200 of 2000, 2026-11-29 19:20:00 UTC\n"
+            "  loss              4.2500 at step 1, 3.5000 at step 1200\n"
+            "  held out          3.7500 at step 1000; the best of all at step 800\n"
+            "  model             gpt2\n"
+            "  data              a.txt, b.txt\n"
+            "  parameters        1,234,567 in 3 units\n"
+            "  compute           fp16, 4 threads, adamw\n"
+            "  state             3 MiB in /nvme\n"
+            "  exported          out/model\n"
+            "  --digests         reads and checks all of the state, and shows its digests\n");
+  run["summary"] = nlohmann::json::object();  // a copy of a commit
+  run.erase("committed");
+  EXPECT_THAT(InspectText(run), testing::StartsWith("out: a run\n  last commit       step 1200\n"));
+}
+
 // Frozen parameters have only weights, and buffers a plane of their own, whichever comes first.
 TEST(InspectText, APlaneThatNotAllHaveIsAnEmptyCell) {
   const std::string text = InspectText(

@@ -64,6 +64,14 @@ TEST(DeviceChoice, AutoFallsBackToTheCpuAndSaysWhy) {
   EXPECT_THAT(too_small->Sentence(), HasSubstr("--device-memory"));
 }
 
+TEST(DeviceChoice, AMachineWithoutAGpuHearsNothingOfIt) {
+  const auto without = ChooseDevice(DeviceWish::kAuto, kNoDriver, 0);
+  EXPECT_EQ(without->Notice(/*has_gpu=*/false), "");
+  EXPECT_EQ(without->Notice(/*has_gpu=*/true), "computing on the CPU: no driver: install one");
+  const auto with = ChooseDevice(DeviceWish::kAuto, SmallGpu(), 0);
+  EXPECT_THAT(with->Notice(false), HasSubstr("computing on GPU 1"));
+}
+
 TEST(DeviceChoice, TheCpuAsToldNeedsNoReason) {
   const auto choice = ChooseDevice(DeviceWish::kCpu, SmallGpu(), 100 * kGiB);
   ASSERT_TRUE(choice.ok());

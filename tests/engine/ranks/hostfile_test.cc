@@ -66,10 +66,5 @@ TEST(Hostfile, BecomesMpirunsCommand) {
               {"--ranks 6", "5 slots"});
 }
 
-TEST(Hostfile, TheCommandIsAsAShellReadsIt) {
-  EXPECT_EQ(ShellLine({"mpirun", "-x", "A=b", "a b", "it's", "", "$HOME", "a{rank}"}),
-            "mpirun -x A=b 'a b' 'it'\\''s' '' '$HOME' 'a{rank}'");
-}
-
 }  // namespace
 }  // namespace spillway

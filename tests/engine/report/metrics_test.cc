@@ -116,8 +116,31 @@ TEST(EvaluationMetrics, AreARow) {
   EXPECT_TRUE(ToJson(metrics).contains("perplexity"));
   metrics.has_perplexity = false;
   EXPECT_FALSE(ToJson(metrics).contains("perplexity"));
+  EXPECT_EQ(row["tokens"], 300);
+  EXPECT_EQ(row["labels"], 0);
   EXPECT_EQ(BesideLossText(2, {}), ", perplexity 7.389");
   EXPECT_EQ(BesideLossText(800, {}), "");
+}
+
+TEST(StepMetrics, SpeedIsInTokensOrOfWhatHasNoneInSamples) {
+  StepMetrics metrics;
+  metrics.tokens = 300;
+  metrics.labels = 100;
+  metrics.samples = 4;
+  metrics.seconds = 2;
+  const nlohmann::json row = ToJson(metrics);
+  EXPECT_EQ(row["tokens"], 300);
+  EXPECT_EQ(row["labels"], 100);
+  EXPECT_EQ(row["samples"], 4);
+  EXPECT_EQ(row["tokens_per_second"], 150);
+  EXPECT_EQ(row["samples_per_second"], 2);
+  EXPECT_EQ(ThroughputOf(metrics, "texts").per_second, 150);
+  EXPECT_EQ(ThroughputOf(metrics, "texts").unit, "tokens");
+  metrics.tokens = 0;
+  EXPECT_EQ(ThroughputOf(metrics, "pictures").per_second, 2);
+  EXPECT_EQ(ThroughputOf(metrics, "pictures").unit, "pictures");
+  metrics.seconds = 0;
+  EXPECT_EQ(ThroughputOf(metrics, "pictures").per_second, 0);
 }
 
 }  // namespace

@@ -131,5 +131,22 @@ TEST(RunRows, AMetricThatNobodyKnowsNamesNoBest) {
   EXPECT_EQ(rows.best->step, 1);
 }
 
+TEST(SampleLog, OfManyEvaluationsTheFirstAndTheNewestStay) {
+  SampleLog log;
+  for (int64_t step = 0; step < 1000; ++step) {
+    log.Add({{"step", step}, {"prompt", "a"}, {"text", std::string(10000, 'x')}, {"ended", 7}});
+    log.Add({{"step", step}, {"prompt", 5}});
+    ASSERT_LE(log.evaluations().size(), SampleLog::kMostEvaluations);
+  }
+  EXPECT_EQ(log.evaluations().front().step, 0);
+  for (int64_t i = 1; i <= 16; ++i) {
+    EXPECT_EQ(log.evaluations()[log.evaluations().size() - i].step, 1000 - i);
+  }
+  const SampleText& text = log.evaluations().back().texts[0];
+  EXPECT_EQ(text.text.size(), SampleLog::kMostBytes);
+  EXPECT_FALSE(text.ended);
+  EXPECT_EQ(log.evaluations().back().texts[1].prompt, "");
+}
+
 }  // namespace
 }  // namespace spillway

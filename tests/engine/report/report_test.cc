@@ -19,6 +19,11 @@ bool Has(const std::string& page, const std::string& text) {
   return page.find(text) != std::string::npos;
 }
 
+// A cell of a column with this heading.
+std::string Number(const char* heading, const char* text) {
+  return absl::StrCat("<td class=\"number\" data-label=\"", heading, "\">", text, "</td>");
+}
+
 nlohmann::json StepRow(int64_t step) {
   return {{"step", step},
           {"loss", 5.0 / step},
@@ -86,7 +91,7 @@ class ReportTest : public testing::Test {
 TEST_F(ReportTest, HasEverySectionAndNoPlaceholder) {
   const std::string page = RenderReport(input_);
   for (const char* words :
-       {"<title>gpt2 · Spillway</title>", ">finished<", "<h2>Learning", "<h2>Speed",
+       {"<title>first · Spillway</title>", ">finished<", "<h2>Learning", "<h2>Speed",
         "<h2>Memory and storage", "<h2>Plan", "<h2>History", "<h2>Configuration",
         "124,439,808 (124M)", "6 samples a step (3 micro-batches of 2)", "node7", "ds.json:12",
         "16 MiB", "2023-11-14 22:13:20 UTC", "class Chart"}) {
@@ -117,10 +122,10 @@ TEST_F(ReportTest, WhatTheRunDoesNotHaveIsLeftOut) {
   }
   EXPECT_TRUE(Has(page, "forward: disk; backward: compute."));
   EXPECT_TRUE(Has(page, "1.25 ×"));  // 2 s over the predicted 1.6
-  EXPECT_FALSE(Has(page, "rates as observed"));
+  EXPECT_FALSE(Has(page, "with measured rates"));
   input_.run.predicted_at_observed_rates_seconds = 2.5;
   page = RenderReport(input_);
-  EXPECT_TRUE(Has(page, "predicted, rates as observed"));
+  EXPECT_TRUE(Has(page, "predicted with measured rates"));
   EXPECT_TRUE(Has(page, "0.80 ×"));
   EXPECT_TRUE(Has(page, "2.5000"));
 }
@@ -128,11 +133,9 @@ TEST_F(ReportTest, WhatTheRunDoesNotHaveIsLeftOut) {
 TEST_F(ReportTest, TheSharesOfTheTimeAddUp) {
   const std::string speed = SpeedSection(input_);
   // A step: 1 s of computing, 0.75 of waiting, and a quarter that nothing counted; 0.5 of commits.
-  for (const char* cell : {"<td class=\"number\">4 s</td><td class=\"number\">40.0 %</td>",
-                           "<td class=\"number\">2 s</td><td class=\"number\">20.0 %</td>",
-                           "<td class=\"number\">1 s</td><td class=\"number\">10.0 %</td>",
-                           "<td class=\"number\">10 s</td><td class=\"number\">100 %</td>"}) {
-    EXPECT_TRUE(Has(speed, cell));
+  for (const auto& [time, share] :
+       {std::pair{"4 s", "40.0 %"}, {"2 s", "20.0 %"}, {"1 s", "10.0 %"}, {"10 s", "100 %"}}) {
+    EXPECT_TRUE(Has(speed, Number("Time", time) + Number("Share", share))) << time;
   }
   EXPECT_FALSE(Has(speed, "waiting for copies"));
 }
@@ -141,7 +144,7 @@ TEST_F(ReportTest, OfSeveralRanksItSaysWhoseFiguresTheseAre) {
   input_.run.written_bytes = 1 << 20;
   std::string page = RenderReport(input_);
   EXPECT_FALSE(Has(page, " of rank "));
-  EXPECT_TRUE(Has(page, "A parameter"));
+  EXPECT_TRUE(Has(page, "Per parameter"));
   EXPECT_TRUE(Has(page, "written by this run"));
   input_.run.ranks = 2;
   page = RenderReport(input_);
@@ -153,7 +156,7 @@ TEST_F(ReportTest, OfSeveralRanksItSaysWhoseFiguresTheseAre) {
     EXPECT_TRUE(Has(page, words)) << words;
   }
   // Bytes of one rank are of its share of the parameters.
-  EXPECT_FALSE(Has(page, "A parameter"));
+  EXPECT_FALSE(Has(page, "Per parameter"));
   EXPECT_FALSE(Has(page, "written by this run"));
   input_.run.accumulate = 1;
   EXPECT_TRUE(Has(HeaderSection(input_), "4 samples a step (2 on each of 2 ranks)"));
@@ -167,7 +170,7 @@ TEST_F(ReportTest, PerplexityIsShownWhereItWasMeasured) {
   rows_.AddEvaluation({{"step", 4}, {"loss", 0.25}, {"perplexity", 1.284}});
   page = LearningSection(input_);
   EXPECT_TRUE(Has(page, "Perplexity</th>"));
-  EXPECT_TRUE(Has(page, "<td class=\"number\">0.2500</td><td class=\"number\">1.284</td>"));
+  EXPECT_TRUE(Has(page, Number("Loss", "0.2500") + Number("Perplexity", "1.284")));
 }
 
 TEST_F(ReportTest, OfManyEvaluationsTheFirstTheBestAndTheLastAreThemselves) {
@@ -179,13 +182,13 @@ TEST_F(ReportTest, OfManyEvaluationsTheFirstTheBestAndTheLastAreThemselves) {
   const std::string page = LearningSection(input_);
   EXPECT_TRUE(Has(page, "means over the 4 evaluations up to the step named"));
   const auto cells = [](const char* step, const char* loss) {
-    return absl::StrCat("<td class=\"number\">", step, "</td><td class=\"number\">", loss,
-                        "</td><td class=\"number\">");
+    return Number("Step", step) + Number("Loss", loss);
   };
-  EXPECT_TRUE(Has(page, cells("0", "9.0000") + "0.9000</td><td>before training"));
-  EXPECT_TRUE(Has(page, cells("12,340", "1.0000") + "</td><td>best"));
-  EXPECT_TRUE(Has(page, cells("40,010", "7.0000") + "0.7000"));
-  EXPECT_TRUE(Has(page, "3.5000</td><td class=\"number\">0.3500"));
+  EXPECT_TRUE(
+      Has(page, cells("0", "9.0000") + Number("accuracy", "0.9000") + "<td>before training"));
+  EXPECT_TRUE(Has(page, cells("12,340", "1.0000") + Number("accuracy", "") + "<td>best"));
+  EXPECT_TRUE(Has(page, cells("40,010", "7.0000") + Number("accuracy", "0.7000")));
+  EXPECT_TRUE(Has(page, Number("Loss", "3.5000") + Number("accuracy", "0.3500")));
 }
 
 TEST_F(ReportTest, SettingsThatAreNoneAreLeftOut) {
@@ -196,6 +199,92 @@ TEST_F(ReportTest, SettingsThatAreNoneAreLeftOut) {
   EXPECT_TRUE(Has(page, "ds.json:12"));
   EXPECT_FALSE(Has(page, "half"));
   EXPECT_FALSE(Has(page, "number"));
+}
+
+TEST_F(ReportTest, WhatNobodyHasSetIsFolded) {
+  const std::string page = ConfigurationSection(input_);
+  const size_t fold = page.find("<details>");
+  ASSERT_NE(fold, std::string::npos);
+  EXPECT_LT(page.find("<code>lr</code>"), fold);
+  EXPECT_GT(page.find("<code>clip</code>"), fold);
+}
+
+TEST_F(ReportTest, ItSaysWhichProgramAndMachineItWasAndHowMuchDataThereIs) {
+  RunPart& part = input_.run.parts.back();
+  part.origin = {"0.1.0", "f629393f5039", "Release", {"spillway", "train", "--data", "my file"}};
+  part.machine = {"Xeon", 8, 31ull << 30};
+  input_.run.data = {"texts", 48, 4800, 48};
+  input_.config["data"] = {{"value", {"a.csv"}}, {"source", "--data"}};
+  const std::string page = RenderReport(input_);
+  for (const char* words : {"0.1.0 (f629393f5039)", "spillway train --data &#39;my file&#39;",
+                            "node7, 8 cores of Xeon, 31 GiB", "a.csv: 48 texts, 4.8k tokens",
+                            "<dt>Epochs</dt><dd>0.5</dd>", "<p class=\"path\">/runs/first</p>"}) {
+    EXPECT_TRUE(Has(page, words)) << words;
+  }
+  // A run of an earlier version.
+  part.origin = {};
+  part.machine = {};
+  input_.run.data = {};
+  for (const char* words : {"<dt>Command", "<dt>Spillway", "<dt>Epochs"}) {
+    EXPECT_FALSE(Has(RenderReport(input_), words)) << words;
+  }
+}
+
+TEST_F(ReportTest, OneThatRunsReloadsAndSaysHowLongIsLeft) {
+  EXPECT_FALSE(Has(RenderReport(input_), "reload_seconds"));
+  RunPart& part = input_.run.parts.back();
+  part.state = "running";
+  part.ended = 0;
+  input_.run.steps = 10;
+  // Four steps of 2 s, with half a second of commits each: six more take 15 s.
+  std::string page = RenderReport(input_);
+  EXPECT_TRUE(Has(page, "About 15 s left: done around 2023-11-14 22:15:16 UTC"));
+  EXPECT_TRUE(Has(page, "\"reload_seconds\":10.1"));
+  EXPECT_TRUE(Has(page, "of 10"));
+  part.state = "finished";
+  EXPECT_FALSE(Has(RenderReport(input_), " left"));
+}
+
+TEST_F(ReportTest, MeasuresHaveChartsAndTheFirstOneACard) {
+  rows_.AddEvaluation({{"step", 2}, {"loss", 0.5}, {"accuracy", 0.75}, {"f1", 0.5}});
+  std::string page = RenderReport(input_);
+  EXPECT_TRUE(Has(page, "data-chart=\"measure-accuracy\""));
+  EXPECT_TRUE(Has(page, "data-chart=\"measure-f1\""));
+  EXPECT_TRUE(Has(page, ">Accuracy</div><div class=\"value\">0.7500</div>"));
+  // The one that decides which is the best stands first, and has the card of the best.
+  rows_.AddEvaluation(
+      {{"step", 4}, {"loss", 0.4}, {"accuracy", 0.7}, {"f1", 0.6}, {"metric", "f1"}});
+  page = RenderReport(input_);
+  EXPECT_LT(page.find("measure-f1"), page.find("measure-accuracy"));
+  EXPECT_TRUE(Has(page, ">Best held-out f1</div><div class=\"value\">0.6000</div>"));
+}
+
+TEST_F(ReportTest, SpeedIsInWhatTheModelReads) {
+  EXPECT_TRUE(Has(CardsSection(input_), ">Tokens/s</div><div class=\"value\">500</div>"));
+  RunRows pictures;
+  nlohmann::json row = StepRow(1);
+  row.merge_patch(
+      {{"tokens", 0}, {"tokens_per_second", 0}, {"samples", 6}, {"samples_per_second", 3}});
+  pictures.AddStep(row);
+  input_.rows = &pictures;
+  input_.run.data.unit = "pictures";
+  EXPECT_TRUE(Has(CardsSection(input_), ">Pictures/s</div><div class=\"value\">3</div>"));
+  EXPECT_TRUE(Has(SpeedSection(input_), "data-chart=\"samples_per_second\""));
+}
+
+TEST_F(ReportTest, SampleTextsAreShownNewestFirst) {
+  EXPECT_EQ(SamplesSection(input_), "");
+  for (const int64_t step : {0, 2, 4}) {
+    rows_.samples.Add({{"step", step},
+                       {"prompt", "Say <b>"},
+                       {"text", absl::StrCat("text of ", step)},
+                       {"ended", step == 4}});
+  }
+  const std::string page = SamplesSection(input_);
+  EXPECT_TRUE(Has(page, "Say &lt;b&gt;"));
+  EXPECT_LT(page.find("text of 4"), page.find("text of 0"));
+  EXPECT_LT(page.find("text of 0"), page.find("<details>"));
+  EXPECT_GT(page.find("text of 2"), page.find("<details>"));
 }
 
 TEST_F(ReportTest, ThePlanJoinsUnitsThatAreAlike) {
@@ -216,7 +305,7 @@ TEST_F(ReportTest, TheHeaderSaysHowItEnded) {
   EXPECT_TRUE(Has(header("running", ""), ">running<"));
   EXPECT_TRUE(Has(header("stopped", "SIGTERM"), "stopped by SIGTERM"));
   EXPECT_TRUE(Has(header("failed", "disk <full>"), "disk &lt;full&gt;"));
-  EXPECT_TRUE(Has(header("killed", ""), "ended without a word"));
+  EXPECT_TRUE(Has(header("killed", ""), "ended unexpectedly"));
 }
 
 TEST_F(ReportTest, TheHeaderSpeaksOfNoCommitThatIsNotThere) {

@@ -23,6 +23,10 @@ RunDescription Described() {
   run.planes = {{"weight", 2}};
   run.units = {{"h.0", 77, {154, "nvme"}, {0, "host"}, {154, "device"}}};
   run.parts = {{1.5, 2.5, 1, 4, "stopped", "SIGTERM", "node7"}};
+  run.parts[0].origin = {"0.1.0", "f629393f5039", "Release", {"spillway", "train"}};
+  run.parts[0].machine = {"Xeon", 8, 1ull << 35};
+  run.clip = 0.5;
+  run.data = {"texts", 12, 345, 6};
   AddCommit(run, {4, 2.25});
   return run;
 }
@@ -36,6 +40,10 @@ TEST(RunDescription, JsonHoldsAllOfIt) {
   EXPECT_EQ(back->units[0].gradients.tier, "device");
   EXPECT_EQ(back->commits[0].time, 2.25);
   EXPECT_EQ(back->ranks, 4);
+  EXPECT_EQ(back->parts[0].origin.arguments.size(), 2u);
+  EXPECT_EQ(back->parts[0].machine.cpu, "Xeon");
+  EXPECT_EQ(back->clip, 0.5);
+  EXPECT_EQ(back->data.tokens, 345);
   EXPECT_EQ(back->predicted_at_observed_rates_seconds, 1.25);
   RunDescription running = Described();
   running.predicted_at_observed_rates_seconds.reset();
@@ -51,12 +59,48 @@ TEST(RunDescription, EveryMemberIsNeededAndOfItsKind) {
     // Earlier versions of the program did not write these.
     const bool newer = name == "compute" || name == "trainable_parameters" || name == "rank" ||
                        name == "ranks" || name == "drive_bytes_per_day" ||
-                       name == "written_bytes" || name == "predicted_at_observed_rates_seconds";
+                       name == "written_bytes" || name == "predicted_at_observed_rates_seconds" ||
+                       name == "clip" || name == "data" || name == "evaluation_data";
     EXPECT_EQ(RunDescriptionFromJson(bad).ok(), newer);
     bad[name] = {{"what", "is this"}};
     EXPECT_FALSE(RunDescriptionFromJson(bad).ok());
   }
   EXPECT_FALSE(RunDescriptionFromJson(nullptr).ok());
+}
+
+TEST(RunDescription, PartsOfEarlierVersionsAreRead) {
+  nlohmann::json old = ToJson(Described());
+  for (const char* name :
+       {"version", "commit", "build", "command", "cpu", "cores", "memory_bytes"}) {
+    old["parts"][0].erase(name);
+  }
+  const auto run = RunDescriptionFromJson(old);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->parts[0].host, "node7");
+  EXPECT_EQ(VersionOf(run->parts[0]), "");
+  EXPECT_EQ(CommandText(run->parts[0]), "");
+  old["parts"][0]["command"] = "spillway";
+  EXPECT_FALSE(RunDescriptionFromJson(old).ok());
+}
+
+TEST(RunDescription, CommandsAreAsAShellTakesThem) {
+  RunPart part;
+  part.origin.arguments = {"./spillway", "--a=b/c", "it's", "", "x y"};
+  EXPECT_EQ(CommandText(part), R"(./spillway --a=b/c 'it'\''s' '' 'x y')");
+  part.origin.version = "0.1.0";
+  EXPECT_EQ(VersionOf(part), "0.1.0");
+  part.origin.commit = "abc+";
+  EXPECT_EQ(VersionOf(part), "0.1.0 (abc+)");
+}
+
+TEST(RunDescription, EpochsAreOfAllRanksSamples) {
+  RunDescription run;
+  run.micro_batch = 2;
+  run.accumulate = 3;
+  run.ranks = 4;
+  EXPECT_EQ(Epochs(run, 10), 0);
+  run.data.samples = 480;
+  EXPECT_EQ(Epochs(run, 10), 0.5);
 }
 
 TEST(RunDescription, UnitsCountParametersNotWords) {

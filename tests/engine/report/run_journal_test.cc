@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -120,10 +121,19 @@ TEST_F(RunJournalTest, AReportIsMadeAboutOnceAMinute) {
   Step(*journal, 1);
   EXPECT_EQ(Shown(), 1);
   EXPECT_THAT(Page(), HasSubstr(">running<"));
-  now_ += 30;
+  // More often at first: each fifth of the time so far.
+  now_ += 1;
   Step(*journal, 2);
   EXPECT_EQ(Shown(), 1);
-  now_ += 31;
+  now_ += 1;
+  Step(*journal, 2);
+  EXPECT_EQ(Shown(), 2);
+  now_ += 298;
+  Step(*journal, 2);
+  now_ += 59;
+  Step(*journal, 3);
+  EXPECT_EQ(Shown(), 2);
+  now_ += 1;
   Step(*journal, 3);
   EXPECT_EQ(Shown(), 3);
   now_ += 10;
@@ -194,7 +204,7 @@ TEST_F(RunJournalTest, AProcessThatWasKilledIsCalledThat) {
   journal = Open(1);
   journal->End("finished");
   EXPECT_EQ(ReadRunDescription(output_)->parts[0].state, "killed");
-  EXPECT_THAT(Page(), HasSubstr("ended without a word"));
+  EXPECT_THAT(Page(), HasSubstr("ended unexpectedly"));
 }
 
 // run.json is written about once a minute; rows and commits are there at once.
@@ -220,7 +230,51 @@ TEST_F(RunJournalTest, WhatAKilledProcessDidLastIsInTheHistory) {
   EXPECT_EQ(run->commits[0].step, 2);
   EXPECT_EQ(run->commits[1].step, 4);
   EXPECT_EQ(run->commit_count, 2);
-  EXPECT_THAT(Page(), HasSubstr("<td class=\"number\">4</td><td>—</td>"));
+  EXPECT_THAT(
+      Page(),
+      HasSubstr("<td class=\"number\" data-label=\"Step\">4</td><td data-label=\"Begun\">—</td>"));
+}
+
+TEST_F(RunJournalTest, EveryProcessHasItsProgramAndMachine) {
+  const auto open = [&](int64_t last_step, const char* version) {
+    RunDescription run;
+    RunPart& part = run.parts.emplace_back();
+    part.origin = {version, "abc", "Release", {"spillway", "train"}};
+    part.machine.cores = 4;
+    return *RunJournal::Open(output_, "", last_step, run, [this] { return now_; });
+  };
+  auto journal = open(-1, "0.1.0");
+  Step(*journal, 1);
+  journal->End("stopped", "SIGTERM");
+  journal = open(1, "0.2.0");
+  journal->End("finished");
+  const auto run = ReadRunDescription(output_);
+  ASSERT_EQ(run->parts.size(), 2u);
+  EXPECT_EQ(run->parts[0].origin.version, "0.1.0");
+  EXPECT_EQ(run->parts[1].origin.version, "0.2.0");
+  EXPECT_EQ(run->parts[1].machine.cores, 4);
+  EXPECT_EQ(run->parts[1].first_step, 2);
+}
+
+TEST_F(RunJournalTest, SampleTextsAreKeptAsEvaluationsAre) {
+  auto journal = Open(-1);
+  ASSERT_EQ(journal->Samples(0, {}), absl::OkStatus());
+  EXPECT_FALSE(std::filesystem::exists(output_ + "/samples.jsonl"));
+  for (const int64_t step : {0, 10, 20}) {
+    ASSERT_EQ(journal->Samples(step, {{"a", absl::StrCat("b", step), true}, {"c", "d", false}}),
+              absl::OkStatus());
+  }
+  journal->End("stopped", "SIGTERM");
+  EXPECT_THAT(Page(), HasSubstr(">b20<"));
+  // Step 20 is taken again.
+  journal = Open(15);
+  journal->End("stopped", "SIGTERM");
+  EXPECT_THAT(Page(), HasSubstr(">b10<"));
+  EXPECT_THAT(Page(), Not(HasSubstr(">b20<")));
+  std::ifstream file(output_ + "/samples.jsonl");
+  std::string line;
+  std::getline(file, line);
+  EXPECT_EQ(line, R"({"ended":true,"prompt":"a","step":0,"text":"b0"})");
 }
 
 TEST_F(RunJournalTest, WithoutAnEndTheRunFailed) {

@@ -29,6 +29,7 @@ StepForecast Predicted() {
   StepForecast forecast;
   forecast.predicted_seconds = 1.8;
   forecast.bound_seconds = 1.6;
+  forecast.binding = Resource::kDisk;
   forecast.phases[0].binding = Resource::kDisk;
   forecast.phases[1].binding = Resource::kCompute;
   forecast.phases[2].binding = Resource::kUpdate;
@@ -43,15 +44,17 @@ TEST(StepSummary, SaysWhyAStepTookSoLong) {
     summary.Add(row);
   }
   EXPECT_DOUBLE_EQ(summary.median_seconds(), 2);
-  EXPECT_EQ(summary.Text(0, 0, 1e12).find("nan"), std::string::npos);
-  const std::string text = summary.Text(1'000'000, 2, kDriveBytesPerDay);
+  EXPECT_EQ(summary.Text(0, 1e12).find("nan"), std::string::npos);
+  const std::string text = summary.Text(2, kDriveBytesPerDay);
   for (const char* line :
-       {"\n  step       2 s, the median; predicted 1.8 s, bound 1.6 s (1.25 x)",
-        "\n  binds      forward disk, backward compute, flush update; busy 80% of the step",
-        "\n  busy       compute 50%, disk 90%, update 20% of 2 workers",
-        "\n  waited     disk 0.6 s (30%) a step",
-        "\n  traffic    14 bytes read and 12 written a parameter and step",
-        "\n  wear       11.44 MiB written a step; at this rate a drive lasts 37 years",
+       {"\n  step       2 s median; forecast 1.8 s; at least 1.6 s for the disk\n",
+        "\n  limits     the disk in the forward pass, computing in the backward, updates\n"
+        "             behind it; busy 80% of the step\n",
+        "\n  busy       computing 50% of the time, disk 90%,\n"
+        "             updates 20% (on 2 threads of their own, beside --threads)\n",
+        "\n  waited     for the disk 0.6 s (30%) a step\n",
+        "\n  traffic    13.35 MiB read and 11.44 MiB written each step\n",
+        "\n  wear       at this rate a drive lasts 37 years\n",
         "\n             (rated 3.84 TB a day for 5 years)"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
@@ -72,8 +75,9 @@ TEST(StepSummary, WhatAGpuUpdatesIsBesideTheWorkers) {
     row.busy_device_update_seconds = 1.5;
     summary.Add(row);
   }
-  const std::string text = summary.Text(1, 2, kDriveBytesPerDay);
-  EXPECT_THAT(text, HasSubstr("update 20% of 2 workers\n  on GPU     update 75%, beside them\n"));
+  const std::string text = summary.Text(2, kDriveBytesPerDay);
+  EXPECT_THAT(text, HasSubstr("GPU copies 100%, updates on\n             the GPU 75%,\n"
+                              "             updates 20% (on 2 threads"));
   for (const auto& line : absl::StrSplit(text, '\n')) EXPECT_LE(std::string(line).size(), 80u);
 }
 
@@ -89,12 +93,11 @@ TEST(StepSummary, APredictionAtTheDisksOwnRatesIsShownWhereItDiffers) {
   EXPECT_EQ(summary.observed_rates().written_bytes, 4u * 12'000'000);
   EXPECT_DOUBLE_EQ(summary.observed_rates().busy_seconds, 4 * 1.8);
   summary.SetPredictedAtObservedRates(1.81);
-  EXPECT_THAT(summary.Text(1, 1, kDriveBytesPerDay), Not(HasSubstr("at rates")));
+  EXPECT_THAT(summary.Text(1, kDriveBytesPerDay), Not(HasSubstr("with the speed")));
   summary.SetPredictedAtObservedRates(2.2);
-  const std::string text = summary.Text(1, 1, kDriveBytesPerDay);
+  const std::string text = summary.Text(1, kDriveBytesPerDay);
   EXPECT_THAT(
-      text, HasSubstr("\n  at rates   of the disk as in these steps, predicted 2.2 s (1.10 of the "
-                      "median)\n"));
+      text, HasSubstr("\n             (with the speed of disk in these steps: forecast 2.2 s)\n"));
   for (const auto& line : absl::StrSplit(text, '\n')) EXPECT_LE(std::string(line).size(), 80u);
 }
 
@@ -104,9 +107,7 @@ TEST(StepSummary, OfSeveralRanksItSaysWhoseFiguresTheseAre) {
   RankOptions ranks;
   ranks.rank = 1;
   ranks.ranks = 16;
-  const std::string text = summary.Text(1'000'000, 2, kDriveBytesPerDay, ranks);
-  // Its bytes are of its share of the parameters.
-  EXPECT_THAT(text, HasSubstr("\n  traffic    13.35 MiB read and 11.44 MiB written a step\n"));
+  const std::string text = summary.Text(2, kDriveBytesPerDay, ranks);
   EXPECT_THAT(text, HasSubstr("\n  ranks      16; from \"moved\" on, all but the step's time is of "
                               "rank 1"));
   for (const auto& line : absl::StrSplit(text, '\n')) EXPECT_LE(std::string(line).size(), 80u);
@@ -114,7 +115,7 @@ TEST(StepSummary, OfSeveralRanksItSaysWhoseFiguresTheseAre) {
 
 TEST(StepSummary, LeavesOutWhatThereIsNot) {
   StepSummary none;
-  EXPECT_EQ(none.Text(1, 1, kDriveBytesPerDay), "");
+  EXPECT_EQ(none.Text(1, kDriveBytesPerDay), "");
   EXPECT_EQ(none.median_seconds(), 0);
   StepSummary summary;
   StepMetrics row;
@@ -123,10 +124,10 @@ TEST(StepSummary, LeavesOutWhatThereIsNot) {
   row.busy_compute_seconds = 3;
   summary.Add(row);
   EXPECT_DOUBLE_EQ(summary.median_seconds(), 3);  // the only one counts
-  const std::string text = summary.Text(10, 1, kDriveBytesPerDay);
+  const std::string text = summary.Text(1, kDriveBytesPerDay);
   EXPECT_THAT(text, HasSubstr("waited     hardly"));
-  EXPECT_THAT(text, HasSubstr("of 1 worker"));
-  for (const char* absent : {"predicted", "binds", "disk", "traffic", "wear", "commits"}) {
+  EXPECT_THAT(text, HasSubstr("(on 1 thread of"));
+  for (const char* absent : {"forecast", "limits", "disk", "traffic", "wear", "commits"}) {
     EXPECT_THAT(text, Not(HasSubstr(absent)));
   }
 }
@@ -145,10 +146,10 @@ TEST(StepSummary, ADevicesCopiesAreThere) {
   EXPECT_EQ(summary.observed_rates().to_device.bytes, 4000u);
   EXPECT_DOUBLE_EQ(summary.observed_rates().to_host.seconds, 3);
   summary.SetPredictedAtObservedRates(2.2);
-  const std::string text = summary.Text(1, 1, kDriveBytesPerDay);
-  EXPECT_THAT(text, HasSubstr(", disk 90%, copy 70%, update"));
-  EXPECT_THAT(text, HasSubstr("copy 0.5 s (25%)"));
-  EXPECT_THAT(text, HasSubstr("at rates   of disk and link as seen"));
+  const std::string text = summary.Text(1, kDriveBytesPerDay);
+  EXPECT_THAT(text, HasSubstr(", disk 90%, GPU copies 70%,\n             updates"));
+  EXPECT_THAT(text, HasSubstr("GPU copies 0.5 s (25%)"));
+  EXPECT_THAT(text, HasSubstr("(with the speed of disk, GPU copies in these steps: forecast"));
   for (const auto& line : absl::StrSplit(text, '\n')) EXPECT_LE(std::string(line).size(), 80u);
 }
 
@@ -167,13 +168,13 @@ TEST(StepSummary, WhatOtherRanksTookIsThere) {
   EXPECT_DOUBLE_EQ(summary.observed_rates().collective_seconds, 6);
   EXPECT_EQ(summary.observed_rates().steps, 4);
   summary.SetPredictedAtObservedRates(2.2);
-  const std::string text = summary.Text(1, 1, kDriveBytesPerDay);
-  EXPECT_THAT(text, HasSubstr("collective 0.4 s (20%)"));
+  const std::string text = summary.Text(1, kDriveBytesPerDay);
+  EXPECT_THAT(text, HasSubstr("exchanges 0.4 s (20%)"));
   EXPECT_THAT(text, HasSubstr("sent       6 MiB a step to other ranks"));
-  EXPECT_THAT(text, HasSubstr("exchanges under way 75% of the step"));
-  EXPECT_THAT(text, HasSubstr("at rates   of disk, collective as seen, predicted 2.2 s"));
-  EXPECT_THAT(text, HasSubstr("  binds      forward collective, backward collective, flush "
-                              "collective;\n             busy 75% of the step"));
+  EXPECT_THAT(text, HasSubstr("exchanges took 75% of the step"));
+  EXPECT_THAT(text,
+              HasSubstr("(with the speed of disk, exchanges in these steps: forecast 2.2 s)"));
+  EXPECT_THAT(text, HasSubstr("\n  limits     exchanges; busy 75% of the step\n"));
   for (const auto& line : absl::StrSplit(text, '\n')) EXPECT_LE(std::string(line).size(), 80u);
 }
 

@@ -31,6 +31,22 @@ mode_t Mode(const std::string& path) {
   return info.st_mode & 07777;
 }
 
+TEST(RunDirectory, OneThatOthersMayReadKeepsItsModeAndIsRefusedWhereTheyMayWrite) {
+  ScratchDirectory scratch;
+  const RunDirectoryOptions readable = {.access = FileAccess::kReadable};
+  const mode_t before = ::umask(002);
+  EXPECT_TRUE(RunDirectory::Open(scratch / "run", readable).ok());
+  ::umask(before);
+  EXPECT_EQ(Mode(scratch / "run"), 0755);
+  EXPECT_EQ(Mode(scratch / "run/lock"), 0600);
+  ASSERT_EQ(::chmod((scratch / "run").c_str(), 0750), 0);
+  EXPECT_TRUE(RunDirectory::Open(scratch / "run", readable).ok());
+  EXPECT_EQ(Mode(scratch / "run"), 0750);
+  ASSERT_EQ(::chmod((scratch / "run").c_str(), 0770), 0);
+  EXPECT_EQ(RunDirectory::Open(scratch / "run", readable).status().code(),
+            absl::StatusCode::kPermissionDenied);
+}
+
 TEST(RunDirectory, IsCreatedForItsOwnerAlone) {
   ScratchDirectory scratch;
   const auto directory = RunDirectory::Open(scratch / "run");

@@ -46,13 +46,13 @@ TEST_F(TrainerTest, WhatForwardsChangeIsCommitted) {
 // The copies of commits are made when they are let.
 class HeldCopies : public ForwardingFileSystem {
  public:
-  absl::Status CreateDirectory(absl::string_view path) override {
+  absl::Status CreateDirectory(absl::string_view path, FileAccess access) override {
     if (absl::StrContains(path, "/persist/step-")) {
       MutexLock lock(mutex_);
       steps_.push_back(std::string(path.substr(path.size() - 2)));
       while (held_) changed_.Wait(mutex_);
     }
-    return ForwardingFileSystem::CreateDirectory(path);
+    return ForwardingFileSystem::CreateDirectory(path, access);
   }
   void LetGo() {
     MutexLock lock(mutex_);

@@ -53,7 +53,7 @@ TEST(StreamedPlan, TheShareIsThatOfBytesEvenlySpread) {
 TEST(StreamedPlan, WhatLivesOnTheDeviceIsNotStreamed) {
   PlanRequest request = StreamedRequest(UpdateMode::kDeferred, TierChoice::kDevice, 1.0);
   EXPECT_EQ(Streamed(PlanOf(request)), 0);
-  EXPECT_THAT(PlanOf(request).Summary(), testing::HasSubstr("\n            on the device\n"));
+  EXPECT_THAT(PlanOf(request).Summary(), testing::HasSubstr("\n             on the device\n"));
   request.weights = request.optimizer = TierChoice::kHost;
   request.separate_device = false;
   EXPECT_EQ(Streamed(PlanOf(request)), 0);

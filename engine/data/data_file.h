@@ -1,0 +1,37 @@
+// A file of data as a user names it, checked before anything reads it: whether it is there, and
+// of a format that is read. The message for any other says what the file is, and which command
+// makes one of it that can be read.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace spillway {
+
+// What reads the file, which decides the formats that it may have.
+enum class DataUse {
+  kTokens,  // a language model: .txt, .jsonl, .bin, .npy
+  kText,    // tokenize: .txt, .jsonl
+  kRows,    // rows of texts: .jsonl, .csv, .tsv
+  kWords,   // rows whose words have labels: .jsonl
+  kPrompts  // predict: .jsonl, or any text with a prompt a line
+};
+
+// OK for a regular file of one of these formats. Otherwise kNotFound or kInvalidArgument: "FLAG
+// PATH: ...", with what is there and what to do. Looks at the first bytes: text in UTF-16 or
+// UTF-32, and compressed or columnar files, are refused whatever their names are. Warns of a text
+// that looks like UTF-16 without its mark.
+absl::Status CheckDataFile(absl::string_view flag, const std::string& path, DataUse use);
+absl::Status CheckDataFiles(absl::string_view flag, const std::vector<std::string>& paths,
+                            DataUse use);
+
+// The same of what may be a folder: that it is there.
+absl::Status CheckDataExists(absl::string_view flag, const std::string& path);
+
+// "a.txt, b/, ...": the first names in a directory; "nothing" where it is empty.
+std::string ShownEntries(const std::string& directory);
+
+}  // namespace spillway

@@ -1,0 +1,17 @@
+// What a run's OUTPUT says of it beside the commit: how far it is and how it ended, its losses,
+// model and data. From the files that a run writes as it goes; what is missing is left out.
+#pragma once
+
+#include <string>
+
+#include "nlohmann/json.hpp"
+
+namespace spillway {
+
+// {"state", "message", "steps", "started", "model", "data", "optimizer", "loss": [{step, loss},
+// ...] (the first and the last row), "held_out": {step, loss, best_step}, "exported"}. `directory`:
+// an OUTPUT, or a copy of a commit, of which little is known. "state" is run.json's, but "killed"
+// where it says "running" and no process has the run.
+nlohmann::json SummaryOfRun(const std::string& directory);
+
+}  // namespace spillway
