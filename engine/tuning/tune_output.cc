@@ -22,14 +22,14 @@ std::string ModeName(const IoEngineOptions& io) {
   return io.poll ? "iopoll" : io.sqpoll ? "sqpoll" : "";
 }
 
-json RatesJson(const DiskRates& rates) {
+json TunedRatesJson(const DiskRates& rates) {
   return {{"read_bytes_per_second", rates.read_bytes_per_second},
           {"write_bytes_per_second", rates.write_bytes_per_second},
           {"mixed_bytes_per_second", rates.mixed_bytes_per_second}};
 }
 
 json CandidateJson(const TuneCandidate& candidate) {
-  json value = RatesJson(candidate.rates);
+  json value = TunedRatesJson(candidate.rates);
   value["engine"] = EngineName(candidate.io);
   value["mode"] = ModeName(candidate.io);
   value["block_bytes"] = candidate.io.block_bytes;
@@ -119,7 +119,7 @@ std::string TuneText(const TuneResult& result) {
 }
 
 json TuneJson(const TuneResult& result) {
-  json value = RatesJson(result.together);
+  json value = TunedRatesJson(result.together);
   value["engine"] = EngineName(result.chosen);
   value["mode"] = ModeName(result.chosen);
   value["block_bytes"] = result.chosen.block_bytes;
@@ -136,7 +136,7 @@ json TuneJson(const TuneResult& result) {
     value["shapes"].push_back(CandidateJson(shape));
   }
   for (const TunePath& path : result.paths) {
-    json each = RatesJson(path.rates);
+    json each = TunedRatesJson(path.rates);
     each["path"] = path.path;
     each["device"] = path.device.number;
     each["name"] = path.device.name;
