@@ -32,7 +32,7 @@ spillway_compile_together(spillway ${tool_sources})
 target_link_libraries(spillway PRIVATE spillway_engine_core spillway::cli11 ${CMAKE_DL_LIBS})
 target_compile_options(spillway PRIVATE -O1) # commands wait for what they call
 if(SPILLWAY_CUDA)
-  set_property(SOURCE ${own_source} APPEND PROPERTY COMPILE_DEFINITIONS SPILLWAY_HAS_CUDA)
+  set_property(SOURCE ${build_info} APPEND PROPERTY COMPILE_DEFINITIONS SPILLWAY_HAS_CUDA)
 endif()
 spillway_precompile(spillway <CLI/CLI.hpp> <nlohmann/json.hpp>)
 # Whole and exported: the library takes from here what it needs of these, so that there is one of each.

@@ -70,8 +70,8 @@ void AddBenchCommand(CLI::App& app, CommandFunction* run) {
   command->require_subcommand(1);
   CLI::App* adam = command->add_subcommand("adam", "The optimizer's update against a memory copy");
   auto flags = std::make_shared<AdamFlags>();
-  adam->add_option("--params", flags->parameters, "parameters (100M)");
-  adam->add_option("--threads", flags->threads, "threads (the cores)");
+  adam->add_option("--params", flags->parameters, "parameters (100M)")->type_name("N");
+  adam->add_option("--threads", flags->threads, "threads (the cores)")->type_name("N");
   adam->add_flag("--json", flags->as_json, "one JSON object on stdout");
   adam->footer("Example:\n  spillway bench adam --params 100M --json");
   adam->callback([run, flags] { *run = [flags] { return BenchAdam(*flags); }; });

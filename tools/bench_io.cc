@@ -223,14 +223,19 @@ std::vector<std::string> OpNames() {
 void AddBenchIoCommand(CLI::App& bench, CommandFunction* run) {
   CLI::App* io = bench.add_subcommand("io", "Storage as training uses it");
   auto flags = std::make_shared<Flags>();
-  io->add_option("--path", flags->paths, "directories, separated by commas")->required();
-  io->add_option("--op", flags->op, "read, write, mixed, or demand (latency under writes)")
-      ->check(CLI::IsMember(OpNames()));
-  io->add_option("--size", flags->size, "of the files together (4GiB)");
-  io->add_option("--seconds", flags->seconds, "how long (0: once over the files)");
+  io->add_option("--path", flags->paths, "directories to measure")
+      ->required()
+      ->type_name("DIR[,DIR...]");
+  io->add_option("--op", flags->op, "what to do; demand: the latency of reads beside writes (read)")
+      ->type_name(absl::StrJoin(OpNames(), "|"))
+      ->check(CLI::IsMember(OpNames()).description(""));
+  io->add_option("--size", flags->size, "of the files together (4GiB)")->type_name("SIZE");
+  io->add_option("--seconds", flags->seconds, "how long (0: once over the files)")
+      ->type_name("NUMBER");
   AddDiskFlags(*io, flags->disk, "--io-threads,--threads");
   io->add_option("--write-window", flags->write_window,
-                 "write-back in flight beside demand reads (8MiB)");
+                 "write-back in flight beside demand reads (8MiB)")
+      ->type_name("SIZE");
   io->add_flag("--verify", flags->verify, "compute and check checksums");
   io->add_flag("--poll", flags->disk.poll, "io_uring: ask the drive, no interrupts (IOPOLL)");
   io->add_flag("--sqpoll", flags->disk.sqpoll, "io_uring: a kernel thread submits (SQPOLL)");

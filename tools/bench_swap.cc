@@ -141,12 +141,16 @@ void AddBenchSwapCommand(CLI::App& bench, CommandFunction* run) {
   CLI::App* command =
       bench.add_subcommand("swap", "Rates between every two tiers, alone and both ways at once");
   auto flags = std::make_shared<SwapBenchFlags>();
-  command->add_option("--swap", flags->swap, "PATH[,PATH...], as train's");
-  command->add_option("--size", flags->size, "of all test files together (1GiB)");
+  command->add_option("--swap", flags->swap, "directories as train's --swap")
+      ->type_name("PATH[,PATH...]");
+  command->add_option("--size", flags->size, "of all test files together (1GiB)")
+      ->type_name("SIZE");
   AddDiskFlags(*command, flags->disk);
-  command->add_option("--workers", flags->workers, "threads that copy and check (as train's)");
-  command->add_option("--device", flags->device, "auto, cpu, cuda: whose link is measured (auto)");
-  command->add_option("--seconds", flags->seconds, "about how long (10)");
+  command->add_option("--workers", flags->workers, "threads that copy and check (as train's)")
+      ->type_name("N");
+  command->add_option("--device", flags->device, "whose link is measured (auto)")
+      ->type_name("auto|cpu|cuda");
+  command->add_option("--seconds", flags->seconds, "about how long (10)")->type_name("NUMBER");
   command->add_flag("--null", flags->null,
                     "a disk that completes at once: what mover and workers keep up with");
   command->add_flag("--json", flags->as_json, "one JSON object on stdout");

@@ -16,6 +16,14 @@ std::vector<std::string>& CommandLine() {
 
 const char* BuildKind() { return SPILLWAY_BUILD_KIND; }
 
+bool BuiltWithCuda() {
+#ifdef SPILLWAY_HAS_CUDA
+  return true;
+#else
+  return false;
+#endif
+}
+
 const char* TorchVersion() { return SPILLWAY_TORCH_VERSION; }
 
 std::string VersionText() {

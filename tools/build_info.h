@@ -13,6 +13,8 @@ namespace spillway {
 const char* BuildCommit();
 // "Release, GCC 12.2.0, without CUDA".
 const char* BuildKind();
+// Without CUDA nothing needs to be opened to know that there is no GPU.
+bool BuiltWithCuda();
 // The LibTorch that it was built with: "2.11.0".
 const char* TorchVersion();
 

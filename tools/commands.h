@@ -6,6 +6,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
+#include "engine/config/other_flags.h"
 #include "engine/config/run_config.h"
 
 namespace spillway {
@@ -18,10 +19,12 @@ struct CommandOutcome {
 
 using CommandFunction = std::function<CommandOutcome()>;
 
-// `run` is set when the command was chosen.
 // train's flags, which estimate takes too; `flags` outlives the app.
 void AddTrainFlags(CLI::App& command, TrainFlags& flags);
-void AddTrainCommand(CLI::App& app, CommandFunction* run);
+
+// `run` is set when the command was chosen. `words` is filled before the command line is parsed.
+void AddTrainCommand(CLI::App& app, CommandFunction* run, const TranslatedWords& words);
+void AddEstimateCommand(CLI::App& app, CommandFunction* run, const TranslatedWords& words);
 void AddTokenizeCommand(CLI::App& app, CommandFunction* run);
 void AddGenerateCommand(CLI::App& app, CommandFunction* run);
 void AddPredictCommand(CLI::App& app, CommandFunction* run);
@@ -34,8 +37,10 @@ void AddTuneCommand(CLI::App& app, CommandFunction* run);
 void AddBenchSwapCommand(CLI::App& bench, CommandFunction* run);
 void AddBenchIoCommand(CLI::App& bench, CommandFunction* run);
 void AddDoctorCommand(CLI::App& app, CommandFunction* run);
-void AddEstimateCommand(CLI::App& app, CommandFunction* run);
 void AddSetupCommand(CLI::App& app, CommandFunction* run);
 void AddCleanCommand(CLI::App& app, CommandFunction* run);
+void AddVersionCommand(CLI::App& app, CommandFunction* run);
+void AddManCommand(CLI::App& app, CommandFunction* run);
+void AddCompletionCommand(CLI::App& app, CommandFunction* run);
 
 }  // namespace spillway

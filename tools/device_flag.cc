@@ -5,6 +5,7 @@
 #include "engine/machine/gpu_probe.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "tools/build_info.h"
 #include "tools/compute_library.h"
 
 namespace spillway {

@@ -51,10 +51,12 @@ absl::Status ReadGiven(const DiskFlags& flags, IoEngineOptions* io, IoGiven* giv
 }  // namespace
 
 void AddDiskFlags(CLI::App& command, DiskFlags& flags, const std::string& threads_names) {
-  command.add_option("--block", flags.block, "block size (tuned, or 1MiB)");
-  command.add_option("--depth", flags.depth, "blocks in flight (tuned, or 32)");
-  command.add_option("--io-engine", flags.io_engine, "auto, io_uring or threads (tuned, or auto)");
-  command.add_option(threads_names, flags.io_threads, "of the thread engine (tuned, or 4)");
+  command.add_option("--block", flags.block, "block size (tuned, or 1MiB)")->type_name("SIZE");
+  command.add_option("--depth", flags.depth, "blocks in flight (tuned, or 32)")->type_name("N");
+  command.add_option("--io-engine", flags.io_engine, "how disks are read (tuned, or auto)")
+      ->type_name("auto|io_uring|threads");
+  command.add_option(threads_names, flags.io_threads, "of the thread engine (tuned, or 4)")
+      ->type_name("N");
 }
 
 absl::StatusOr<DiskSettings> ResolveDiskFlags(const DiskFlags& flags,

@@ -58,8 +58,10 @@ void AddDoctorCommand(CLI::App& app, CommandFunction* run) {
   auto swap = std::make_shared<std::string>();
   auto device = std::make_shared<std::string>("auto");
   auto as_json = std::make_shared<bool>(false);
-  command->add_option("--swap", *swap, "PATH[,PATH...] to try, as train's (the current directory)");
-  command->add_option("--device", *device, "auto, cpu or cuda, as train's");
+  command
+      ->add_option("--swap", *swap, "directories to try, as train's --swap (the current directory)")
+      ->type_name("PATH[,PATH...]");
+  command->add_option("--device", *device, "as train's (auto)")->type_name("auto|cpu|cuda");
   command->add_flag("--json", *as_json, "one JSON object on stdout");
   command->footer(
       "Leaves nothing behind. Exit code 1 when a run with these paths, on this device, would "

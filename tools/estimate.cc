@@ -78,21 +78,27 @@ CommandOutcome RunEstimate(const EstimateFlags& flags) {
 
 }  // namespace
 
-void AddEstimateCommand(CLI::App& app, CommandFunction* run) {
+void AddEstimateCommand(CLI::App& app, CommandFunction* run, const TranslatedWords& words) {
   CLI::App* command = app.add_subcommand(
       "estimate", "Say what a run would take: memory, budgets, traffic and time");
   auto flags = std::make_shared<EstimateFlags>();
   command->add_flag("--json", flags->as_json, "one JSON object on stdout");
-  command->add_option("--dry-run", flags->dry_run,
-                      "compute one layer of each kind to measure it: auto (where that is "
-                      "quick), yes or no");
+  command
+      ->add_option("--dry-run", flags->dry_run,
+                   "compute one layer of each kind to measure it: auto (where that is "
+                   "quick), yes or no")
+      ->type_name("auto|yes|no");
   AddTrainFlags(*command, flags->train);
   command->footer(
       "Only config.json is read, so any model with a hidden size, layers, heads and a\n"
-      "vocabulary will do. All of train's flags are taken.\n"
+      "vocabulary will do.\n"
       "Example:\n  spillway estimate --model gpt2/ --swap /nvme/swap --host-memory 1GiB "
       "--device-memory 1GiB");
-  command->callback([run, flags] { *run = [flags] { return RunEstimate(*flags); }; });
+  command->callback([run, flags, &words] {
+    flags->train.without_effect = words.without_effect;
+    flags->train.refused = words.refused;
+    *run = [flags] { return RunEstimate(*flags); };
+  });
 }
 
 }  // namespace spillway

@@ -130,12 +130,18 @@ void AddExportCommand(CLI::App& app, CommandFunction* run) {
   CLI::App* command =
       app.add_subcommand("export", "Write a run's last commit as a Hugging Face directory");
   auto flags = std::make_shared<ExportFlags>();
-  command->add_option("--from", flags->from, "OUTPUT of a run, or a copy of a commit")->required();
-  command->add_option("--to", flags->to, "directory to write")->required();
-  command->add_option("--dtype", flags->dtype, "fp32, bf16 or fp16 (as the input model's)");
-  command->add_option("--max-shard-size", flags->max_shard_size, "bytes a file (5GB)");
-  command->add_option("--model", flags->model,
-                      "where the model lies now, of a run that reads frozen weights in its files");
+  command->add_option("--from", flags->from, "OUTPUT of a run, or a copy of a commit")
+      ->required()
+      ->type_name("DIR");
+  command->add_option("--to", flags->to, "directory to write")->required()->type_name("DIR");
+  command->add_option("--dtype", flags->dtype, "precision of the weights (as the input model's)")
+      ->type_name("fp32|bf16|fp16");
+  command->add_option("--max-shard-size", flags->max_shard_size, "bytes a file (5GB)")
+      ->type_name("SIZE");
+  command
+      ->add_option("--model", flags->model,
+                   "where the model lies now, of a run that reads frozen weights in its files")
+      ->type_name("DIR");
   command->add_flag("--merge", flags->merge,
                     "of a run with LoRA the whole model with the adapters merged into its weights, "
                     "and not the adapter");

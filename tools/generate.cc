@@ -3,9 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "engine/base/shell_line.h"
 #include "io/base/status.h"
 #include "tools/commands.h"
 #include "tools/compute_library.h"
@@ -16,16 +13,11 @@ namespace {
 
 struct GenerateFlags {
   GenerateTask task;
-  std::vector<std::string> words;  // without a flag
   TextFlags text;
 };
 
 absl::Status Generate(const GenerateFlags& flags) {
   GenerateTask task = flags.task;
-  if (!flags.words.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a prompt goes to --prompt: ", ShellLine({"--prompt", absl::StrJoin(flags.words, " ")})));
-  }
   if (task.prompt.empty() == task.audio.empty()) {
     return absl::InvalidArgumentError(
         task.prompt.empty()
@@ -43,14 +35,16 @@ absl::Status Generate(const GenerateFlags& flags) {
 void AddGenerateCommand(CLI::App& app, CommandFunction* run) {
   CLI::App* command = app.add_subcommand("generate", "Continue a text with a model or a run");
   auto flags = std::make_shared<GenerateFlags>();
-  command->add_option("--prompt", flags->task.prompt, "text to continue");
-  command->add_option("words", flags->words)->group("");  // to say where they belong
-  command->add_option("--audio", flags->task.audio,
-                      "of a model that hears: a sound to write down (wav, flac, ogg, mp3)");
+  command->add_option("--prompt", flags->task.prompt, "text to continue")->type_name("TEXT");
+  command
+      ->add_option("--audio", flags->task.audio,
+                   "speech models: a sound to transcribe (wav, flac, ogg, mp3)")
+      ->type_name("FILE");
   command->add_flag("--chat", flags->task.chat,
-                    "the prompt is a user's message, written as the model's chat template does it; "
-                    "only the answer is printed");
-  AddTextFlags(*command, "0.8; 0: the likeliest token", flags->task, flags->text);
+                    "the prompt is a user's message, put into the model's chat template; only the "
+                    "answer is printed");
+  AddTextFlags(*command, "randomness of the choice; 0: the likeliest token (0.8)", flags->task,
+               flags->text);
   command->add_flag("--json", flags->task.as_json, "one JSON object on stdout");
   command->footer(
       "The text goes to stdout, all else to stderr. `spillway predict` answers a file of prompts.\n"

@@ -1,14 +1,20 @@
-// CLI11's help pages, folded for a terminal of 80 columns.
+// Help pages, for a terminal of 80 columns.
 #pragma once
 
 #include <string>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/string_view.h"
 
 namespace spillway {
 
-// Folds lines of more than 80 columns at spaces. What follows goes under the description of an
-// option, under the line's own beginning, or, for a command line, behind a backslash.
-std::string FoldHelp(absl::string_view help);
+enum class HelpKind {
+  kUsual,  // of a command with groups of flags the usual ones, and the names of the groups
+  kAll,
+};
+std::string HelpPage(const CLI::App& command, HelpKind kind);
+
+// The groups of flags with `word` in their title, in any case; "" where there is none.
+std::string HelpOfGroups(const CLI::App& command, absl::string_view word);
 
 }  // namespace spillway

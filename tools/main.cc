@@ -7,8 +7,7 @@
 #include <cstdio>
 #include <exception>
 #include <new>
-#include <set>
-#include <sstream>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -17,13 +16,17 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/span.h"
+#include "engine/base/flag_value.h"
 #include "engine/base/nearest.h"
-#include "engine/config/trainer_flags.h"
+#include "engine/config/other_flags.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/machine/process_setup.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "tools/build_info.h"
+#include "tools/command_flags.h"
 #include "tools/commands.h"
 #include "tools/help_text.h"
 #include "tools/last_resort.h"
@@ -31,102 +34,80 @@
 namespace spillway {
 namespace {
 
-std::vector<std::string> FlagNames(const CLI::App& command) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : command.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+// The command that the words begin with ("train", "bench adam"), and how many of them name it.
+struct NamedCommand {
+  const CLI::App* app;
+  size_t words = 0;
+};
+
+NamedCommand FindCommand(const CLI::App& app, const std::vector<std::string>& words) {
+  NamedCommand found = {&app};
+  while (found.words < words.size()) {
+    const CLI::App* const inner = FindSubcommand(*found.app, words[found.words]);
+    if (inner == nullptr) break;
+    found.app = inner;
+    ++found.words;
   }
-  return names;
+  return found;
 }
 
-// "spillway bench adam".
-std::string FullName(const CLI::App& command) {
-  const CLI::App* parent = command.get_parent();
-  return parent == nullptr ? command.get_name()
-                           : absl::StrCat(FullName(*parent), " ", command.get_name());
-}
-
-// What the command line has too much of, with what to do instead: the nearest known flag.
-void ReportUnknown(const CLI::App& command, const std::string& word) {
-  std::string message = absl::StrCat("unknown argument ", word);
-  if (absl::StartsWith(word, "--")) {
-    const std::string name = word.substr(0, word.find('='));
-    const std::string nearest = NearestName(name, FlagNames(command));
-    const std::string advice = command.get_name() == "train" ? TrainerFlagAdvice(name) : "";
-    if (!advice.empty()) {
-      absl::StrAppend(&message, " (Hugging Face Trainer's): ", advice);
-    } else if (!nearest.empty()) {
-      absl::StrAppend(&message, "; did you mean ", nearest, "?");
-    }
+// Of a command that has subcommands and got none of them: which there are.
+absl::Status CheckSubcommand(const NamedCommand& command, const std::vector<std::string>& words) {
+  const std::vector<std::string> names = SubcommandNames(*command.app);
+  if (names.empty()) return absl::OkStatus();
+  const bool top = command.app->get_parent() == nullptr;
+  const std::string name = FullCommandName(*command.app);
+  if (command.words == words.size()) {
+    if (top) return absl::OkStatus();  // its help
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " needs one of: ", absl::StrJoin(names, ", "), " (", name, " --help)"));
   }
-  absl::StrAppend(&message, " (", FullName(command), " --help lists the flags)");
-  LogError(message);
-}
-
-// "--seq_len" is "--seq-len", and "--output-dir" is the Trainer's "--output_dir": where
-// only the other spelling is a flag of some command, that is what was meant.
-std::string KnownSpelling(const std::string& word, const std::set<std::string>& flags) {
-  if (!absl::StartsWith(word, "--")) return word;
-  const size_t end = std::min(word.find('='), word.size());
-  const std::string name = word.substr(0, end);
-  if (flags.count(name) > 0) return word;
-  for (const auto& [from, to] : {std::pair{'_', '-'}, std::pair{'-', '_'}}) {
-    std::string other = name;
-    std::replace(other.begin() + 2, other.end(), from, to);
-    if (flags.count(other) > 0) return other + word.substr(end);
-  }
-  return word;
-}
-
-// CLI11 wants them last first, without the program's name.
-std::vector<std::string> Arguments(const std::vector<std::string>& words, const CLI::App& app) {
-  std::set<std::string> flags;
-  for (const CLI::App* command : app.get_subcommands({})) {
-    for (std::string& name : FlagNames(*command)) flags.insert(std::move(name));
-    for (const CLI::App* inner : command->get_subcommands({})) {
-      for (std::string& name : FlagNames(*inner)) flags.insert(std::move(name));
-    }
-  }
-  std::vector<std::string> arguments;
-  for (auto word = words.rbegin(); word != words.rend(); ++word) {
-    arguments.push_back(KnownSpelling(*word, flags));
-  }
-  return arguments;
-}
-
-// A first word that is no subcommand, with the nearest that is.
-void ReportUnknownCommand(const CLI::App& app, const std::string& word) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  const std::string& word = words[command.words];
+  if (absl::StartsWith(word, "-")) return absl::OkStatus();
   const std::string nearest = NearestName(word, names);
-  LogError(absl::StrCat("unknown subcommand ", word,
-                        nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?"),
-                        " (spillway --help lists them)"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown subcommand ", word,
+                   nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?"), " (", name,
+                   " --help lists them)"));
 }
 
-// True where the command line has words that nothing takes; the first is reported.
-bool ReportExtras(const CLI::App& app) {
-  if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) {
-    if (absl::StartsWith(extras.front(), "-")) {
-      ReportUnknown(app, extras.front());
-    } else {
-      ReportUnknownCommand(app, extras.front());
+absl::Span<const OtherFlag> OtherFlagsOf(const CLI::App& command) {
+  const std::string& name = command.get_name();
+  if (name == "train" || name == "estimate") return OtherTrainFlags();
+  if (name == "generate" || name == "predict") return OtherTextFlags();
+  return {};
+}
+
+// What is in the way of a command, with the parser's own words last.
+void ReportRefused(const std::vector<std::string>& refused, const std::string& parser = "") {
+  std::vector<absl::Status> errors;
+  for (const std::string& each : refused) errors.push_back(absl::InvalidArgumentError(each));
+  // A misspelt flag is why another one is missing.
+  if (!parser.empty() && refused.empty()) errors.push_back(absl::InvalidArgumentError(parser));
+  LogError(AllErrors(errors).message());
+}
+
+void PrintPage(const std::string& page, std::FILE* to = stdout) { std::fputs(page.c_str(), to); }
+
+// `spillway help train` is `spillway train --help`, and `spillway help train lora` shows a group.
+std::optional<int> AnswerHelp(const CLI::App& app, std::vector<std::string>* words) {
+  if (words->empty() || words->front() != "help") return std::nullopt;
+  words->erase(words->begin());
+  const NamedCommand command = FindCommand(app, *words);
+  if (command.words < words->size() && command.words > 0) {
+    const std::string& topic = (*words)[command.words];
+    const std::string page = HelpOfGroups(*command.app, topic);
+    if (!absl::StartsWith(topic, "-") && page.empty()) {
+      LogError(absl::StrCat("no group of flags has '", topic, "' in its title (",
+                            FullCommandName(*command.app), " --help lists them)"));
+      return 2;
     }
-    return true;
+    PrintPage(page);
+    return 0;
   }
-  for (const CLI::App* command : app.get_subcommands()) {
-    if (const std::vector<std::string> extras = command->remaining(); !extras.empty()) {
-      ReportUnknown(*command, extras.front());
-      return true;
-    }
-    for (const CLI::App* inner : command->get_subcommands()) {
-      if (const std::vector<std::string> extras = inner->remaining(); !extras.empty()) {
-        ReportUnknown(*inner, extras.front());
-        return true;
-      }
-    }
-  }
-  return false;
+  words->resize(std::min<size_t>(words->size(), std::max<size_t>(1, command.words)));
+  words->push_back("--help");
+  return std::nullopt;
 }
 
 CommandOutcome RunGuarded(const CommandFunction& run) {
@@ -162,19 +143,20 @@ int Main(int argc, char** argv) {
       "device, moved before it is needed.");
   app.name("spillway");
   app.require_subcommand(0, 1);
-  app.allow_extras();
   // Of a flag given twice the last one counts, so that a script can append its own.
   app.option_defaults()->take_last();
   app.set_version_flag("-V,--version", "spillway " + ThisRunOrigin().version);
-  app.set_help_flag("-h,--help", "Print this help; after a subcommand, that one's");
+  app.set_help_flag("-h,--help", "print this help; after a subcommand, that one's");
+  app.set_help_all_flag("--help-all", "print all of it");
   app.footer(
       "Exit codes: 0 done, 1 failed, 2 bad input, 3 does not fit the budgets, 4 wrong bytes, "
       "75 stopped by a signal or a limit after committing (continue with --resume).");
   CommandFunction run;
+  TranslatedWords translated;
   AddDoctorCommand(app, &run);
-  AddEstimateCommand(app, &run);
+  AddEstimateCommand(app, &run, translated);
   AddTokenizeCommand(app, &run);
-  AddTrainCommand(app, &run);
+  AddTrainCommand(app, &run, translated);
   AddReportCommand(app, &run);
   AddInspectCommand(app, &run);
   AddGenerateCommand(app, &run);
@@ -184,36 +166,52 @@ int Main(int argc, char** argv) {
   AddBenchCommand(app, &run);
   AddCleanCommand(app, &run);
   AddSetupCommand(app, &run);
+  AddVersionCommand(app, &run);
+  AddManCommand(app, &run);
+  AddCompletionCommand(app, &run);
   bool quiet = false;
   constexpr char kQuiet[] = "show only warnings, errors and the result";
   app.add_flag("-q,--quiet", quiet, kQuiet);
-  for (CLI::App* command : app.get_subcommands({})) {
-    command->allow_extras();
-    command->add_flag("-q,--quiet", quiet, kQuiet);
-  }
+  for (CLI::App* one : app.get_subcommands({})) one->add_flag("-q,--quiet", quiet, kQuiet);
 
-  // `spillway help train` is `spillway train --help`.
   std::vector<std::string> words(argv + 1, argv + argc);
-  if (!words.empty() && words[0] == "help") {
-    words.erase(words.begin());
-    words.resize(std::min<size_t>(words.size(), 1));
-    words.push_back("--help");
-  }
-  try {
-    app.parse(Arguments(words, app));
-  } catch (const CLI::Success& help) {
-    std::ostringstream page;
-    const int code = app.exit(help, page, page);
-    std::fputs(FoldHelp(page.str()).c_str(), stdout);
-    return code;
-  } catch (const CLI::ParseError& error) {
-    // A misspelt flag is why another one is missing.
-    if (!ReportExtras(app)) LogError(error.what());
+  if (const std::optional<int> answered = AnswerHelp(app, &words)) return *answered;
+  const NamedCommand command = FindCommand(app, words);
+  if (const absl::Status status = CheckSubcommand(command, words); !status.ok()) {
+    LogError(status.message());
     return 2;
   }
-  if (ReportExtras(app)) return 2;
-  if (app.get_subcommands().empty()) {
-    std::fputs(FoldHelp(app.help()).c_str(), stderr);
+  translated = TranslateWords({words.begin() + command.words, words.end()},
+                              OwnFlagsOf(*command.app), OtherFlagsOf(*command.app));
+  // train and estimate name what is in the way together with all else that is wrong.
+  const bool tells_itself = OtherFlagsOf(*command.app).data() == OtherTrainFlags().data();
+  // CLI11 wants them last first, without the program's name.
+  std::vector<std::string> arguments(translated.words.rbegin(), translated.words.rend());
+  for (size_t i = command.words; i > 0; --i) arguments.push_back(words[i - 1]);
+  try {
+    app.parse(std::move(arguments));
+  } catch (const CLI::CallForHelp&) {
+    PrintPage(HelpPage(*command.app, HelpKind::kUsual));
+    return 0;
+  } catch (const CLI::CallForAllHelp&) {
+    PrintPage(HelpPage(*command.app, HelpKind::kAll));
+    return 0;
+  } catch (const CLI::CallForVersion& version) {
+    PrintPage(absl::StrCat(version.what(), "\n"));
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    ReportRefused(translated.refused, error.what());
+    return 2;
+  }
+  if (!translated.refused.empty() && !tells_itself) {
+    ReportRefused(translated.refused);
+    return 2;
+  }
+  if (!translated.without_effect.empty() && !tells_itself) {
+    LogInfo(absl::StrCat("without effect here: ", absl::StrJoin(translated.without_effect, ", ")));
+  }
+  if (!run) {
+    PrintPage(HelpPage(app, HelpKind::kUsual), stderr);
     return 2;
   }
   if (quiet) SetLogLevel(LogLevel::kResult);

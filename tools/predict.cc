@@ -77,29 +77,40 @@ void AddPredictCommand(CLI::App& app, CommandFunction* run) {
           "prompts: .txt, one a line; .jsonl with \"prompt\" or \"messages\"; texts to be "
           "classified or with masks in them: .jsonl, .csv, .tsv; pictures: .jpg, .png, folders of "
           "them, CIFAR's .bin; sounds: .jsonl with \"audio\"")
+      ->type_name("FILE...")
       ->required();
-  command->add_option("--out", task.out, "FILE.jsonl, a row a prompt, in the prompts' order")
+  command->add_option("--out", task.out, "FILE.jsonl: a row for each prompt, in their order")
+      ->type_name("FILE")
       ->required();
-  command->add_option("--prompt-key,--source-key", task.prompt_key,
-                      "where a .jsonl has its prompts, of a model with an encoder also .csv and "
-                      ".tsv (prompt; of one that hears the sounds' files: audio)");
-  command->add_option(
-      "--target-key", task.target_key,
-      "... and what the answers should be: measured against it (completion, of rows "
-      "that have one)");
-  command->add_option("--text-keys,--text-key", flags->text_keys,
-                      "where rows have the texts, or words, that an encoder reads, NAME[,NAME] "
-                      "(the usual)");
-  command->add_option("--label-key", task.text_keys.label,
-                      "... and the label that was trained with, which says nothing here");
-  command->add_option(
-      "--seq-len,--max-length,--max_seq_length", flags->max_length,
-      "... and the most tokens of one, which loses its end (the model's positions)");
-  command->add_option("--batch,--per_device_eval_batch_size", flags->batch,
-                      "texts at a time: weights are brought once for a token of each (8)");
+  command
+      ->add_option("--prompt-key,--source-key", task.prompt_key,
+                   "where rows have their prompt: text (prompt) or a sound's file (audio)")
+      ->type_name("NAME");
+  command
+      ->add_option(
+          "--target-key", task.target_key,
+          "where rows have the right answer, which answers are measured against (completion)")
+      ->type_name("NAME");
+  command
+      ->add_option("--text-keys,--text-key", flags->text_keys,
+                   "encoders: where rows have the texts, or words, to read (the usual names)")
+      ->type_name("NAME[,NAME]");
+  command
+      ->add_option("--label-key", task.text_keys.label,
+                   "encoders: where rows have their label, which is passed over")
+      ->type_name("NAME");
+  command
+      ->add_option("--seq-len,--max-length,--max_seq_length", flags->max_length,
+                   "encoders: tokens in a text, at most; the end of a longer one is cut (the "
+                   "model's positions)")
+      ->type_name("N");
+  command
+      ->add_option("--batch,--per_device_eval_batch_size", flags->batch,
+                   "texts at a time: weights are read once for all of them (8)")
+      ->type_name("N");
   command->add_flag("--chat", task.chat,
-                    "a prompt is a user's message, written as the model's chat template does it");
-  AddTextFlags(*command, "0: the likeliest token", task, flags->text);
+                    "a prompt is a user's message, put into the model's chat template");
+  AddTextFlags(*command, "randomness of the choice; 0: the likeliest token (0)", task, flags->text);
   command->add_flag("--json", task.as_json, "one JSON object on stdout, of the whole run");
   command->footer(
       "An answer does not depend on --batch, nor on where weights and caches lie.\n"

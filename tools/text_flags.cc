@@ -18,55 +18,56 @@ constexpr int64_t kMostTokens = int64_t{1} << 31, kMostBeams = 1000;
 
 void AddTextFlags(CLI::App& command, const std::string& temperature, TextTask& task,
                   TextFlags& flags) {
-  command
-      .add_option(
-          "--model", task.model,
-          "model directory, ORG/NAME in the hub's cache, or OUTPUT of a run (its last commit)")
+  const auto add = [&](const char* names, auto& value, const char* type, const std::string& help) {
+    return command.add_option(names, value, help)->type_name(type);
+  };
+  add("--model", task.model, "DIR",
+      "model directory, ORG/NAME in the hub's cache, or OUTPUT of a run (its last commit)")
       ->required();
   command.add_flag("--download", flags.download, kDownloadHelp);
-  command.add_option("--adapter", task.adapter, "directory of a LoRA adapter, as PEFT writes it");
-  command.add_option("--source-prefix", task.source_prefix,
-                     "of a model with an encoder: goes before each prompt, as \"summarize: \"");
-  command.add_option("--max-source-length", flags.max_source_length,
-                     "... and the most tokens of a prompt, which loses its end (1024)");
-  command.add_option("--language", task.speech.language,
-                     "of a model that hears: what is spoken, as de or german (it listens)");
-  command.add_option("--transcribe-task", task.speech_task,
-                     "... transcribe (default), or translate into English");
+  add("--adapter", task.adapter, "DIR", "LoRA adapter, a directory as PEFT writes it");
+  add("--source-prefix", task.source_prefix, "TEXT",
+      "models with an encoder: put before each prompt, as \"summarize: \"");
+  add("--max-source-length", flags.max_source_length, "N",
+      "models with an encoder: tokens in a prompt, at most; the end of a longer one is cut (1024)");
+  add("--language", task.speech.language, "NAME",
+      "speech models: the language spoken, as de or german (the model finds out)");
+  add("--transcribe-task", task.speech_task, "transcribe|translate",
+      "speech models: write in that language, or in English (transcribe)");
   command.add_flag("--timestamps", task.speech.timestamps,
-                   "... and when what is said begins and ends");
-  command.add_option("--tokens,--max-tokens,--max_new_tokens", flags.tokens,
-                     "tokens to add, at most (100)");
-  command.add_option("--min-tokens", flags.min_tokens, "tokens before the text may end (0)");
-  command.add_option("--temperature", flags.temperature, temperature);
-  command.add_option("--top-k", flags.top_k, "of the k likeliest tokens (50; 0: all)");
-  command.add_option("--top-p", flags.top_p, "of the likeliest with this much chance together (1)");
-  command.add_option("--repetition-penalty", flags.repetition_penalty,
-                     "divides the scores of tokens that were there (1: it does not)");
-  command.add_option("--no-repeat-ngram,--no_repeat_ngram_size", flags.no_repeat_ngram,
-                     "so many tokens in a row never come twice (0: they may)");
-  command.add_option("--num-beams", flags.beams,
-                     "look for the likeliest whole text among so many at a time (1: token by "
-                     "token; at temperature 0)");
-  command.add_option("--length-penalty", flags.length_penalty,
-                     "with beams: above 0 long texts are liked better, below 0 short ones (1)");
-  command.add_option("--early-stopping", flags.early_stopping,
-                     "with beams: true (as many texts as beams are enough), false, or never");
-  command.add_option("--generation-config", task.generation_config,
-                     "where these come from if not given: a file (the model's "
-                     "generation_config.json), or none");
-  command.add_option("--seed", flags.seed, "42");
+                   "speech models: when each part begins and ends, too");
+  add("--tokens,--max-tokens,--max_new_tokens", flags.tokens, "N", "tokens to add, at most (100)");
+  add("--min-tokens", flags.min_tokens, "N", "tokens before the text may end (0)");
+  add("--temperature", flags.temperature, "NUMBER", temperature);
+  add("--top-k", flags.top_k, "N", "choose among the k likeliest tokens (50; 0: all)");
+  add("--top-p", flags.top_p, "NUMBER",
+      "choose among the likeliest tokens that have this probability together (1)");
+  add("--repetition-penalty", flags.repetition_penalty, "NUMBER",
+      "divides the scores of tokens that were there before (1: no penalty)");
+  add("--no-repeat-ngram,--no_repeat_ngram_size", flags.no_repeat_ngram, "N",
+      "the same N tokens in a row never come twice (0: they may)");
+  add("--num-beams", flags.beams, "N",
+      "beam search of this width (1: token by token; needs temperature 0)");
+  add("--length-penalty", flags.length_penalty, "NUMBER",
+      "with beams: above 0 prefers long texts, below 0 short ones (1)");
+  add("--early-stopping", flags.early_stopping, "true|false|never",
+      "with beams: whether to stop at as many finished texts as there are beams");
+  add("--generation-config", task.generation_config, "none|FILE",
+      "where defaults of these flags come from (the model's generation_config.json)");
+  add("--seed", flags.seed, "N", "of the random choices (42)");
   command.add_flag("--ignore-end", task.ignore_end, "go on after the end-of-text token");
-  command.add_option("--tokenizer", task.tokenizer, "model, bytes, or a directory");
-  command.add_option("--dtype", flags.dtype, "bf16, fp16 or fp32 (the weights')");
-  command.add_option("--compute", flags.compute,
-                     "in which matrices are multiplied: auto, fp32 or bf16");
-  command.add_option("--device", task.device, "auto (a GPU where there is one), cpu or cuda");
-  command.add_option("--threads", flags.threads, "compute threads (the cores)");
-  command.add_option("--device-memory", flags.device_memory, "hard budget, e.g. 1GiB");
-  command.add_option("--host-memory", flags.host_memory, "hard budget, e.g. 1GiB");
-  command.add_option("--swap", flags.swap,
-                     "parents for swap files where weights or key-value caches do not fit");
+  add("--tokenizer", task.tokenizer, "model|bytes|DIR", "how text becomes tokens (model)");
+  add("--dtype", flags.dtype, "bf16|fp16|fp32", "precision of computing (the weights')");
+  add("--compute", flags.compute, "auto|fp32|bf16",
+      "precision of matrix products; auto: --dtype where the processor has instructions for it "
+      "(auto)");
+  add("--device", task.device, "auto|cpu|cuda",
+      "where to compute; auto: on a GPU where there is one (auto)");
+  add("--threads", flags.threads, "N", "compute threads (the cores)");
+  add("--device-memory", flags.device_memory, "SIZE", "hard limit, as 1GiB (what is free)");
+  add("--host-memory", flags.host_memory, "SIZE", "hard limit, as 1GiB (what is free)");
+  add("--swap", flags.swap, "PATH[,PATH...]",
+      "directories for weights or key-value caches that memory has no room for");
 }
 
 absl::Status ReadTextFlags(const TextFlags& flags, TextTask& task) {

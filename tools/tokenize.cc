@@ -110,15 +110,20 @@ void AddTokenizeCommand(CLI::App& app, CommandFunction* run) {
       ->add_option(
           "--tokenizer", flags->tokenizer,
           "directory with a tokenizer.json, ORG/NAME in the hub's cache, or chars or bytes")
+      ->type_name("chars|bytes|DIR")
       ->required();
   command->add_flag("--download", flags->download, kDownloadHelp);
   command->add_option("--data", flags->data, "text: .txt, .jsonl; several follow one another")
+      ->type_name("FILE...")
       ->required();
   command
       ->add_option("--out", flags->out, "FILE.bin (raw uint16, token ids up to 65535) or FILE.npy")
+      ->type_name("FILE")
       ->required();
-  command->add_option("--save-tokenizer", flags->save_tokenizer,
-                      "put the tokenizer's files into this directory");
+  command
+      ->add_option("--save-tokenizer", flags->save_tokenizer,
+                   "put the tokenizer's files into this directory")
+      ->type_name("DIR");
   command->add_flag("--json", flags->as_json, "one JSON object on stdout");
   command->footer(
       "Example:\n  spillway tokenize --tokenizer gpt2/ --data corpus.txt --out corpus.bin\n"

@@ -109,11 +109,14 @@ void AddTuneCommand(CLI::App& app, CommandFunction* run) {
   CLI::App* command =
       app.add_subcommand("tune", "Find the I/O settings that suit the disks, and keep them");
   auto flags = std::make_shared<TuneFlags>();
-  command->add_option("--swap", flags->swap, "PATH[,PATH...], as train's: tuned together")
+  command->add_option("--swap", flags->swap, "directories as train's --swap: tuned together")
+      ->type_name("PATH[,PATH...]")
       ->required();
   command->add_flag("--quick", flags->quick, "fewer candidates, 15 s instead of a minute");
-  command->add_option("--seconds", flags->seconds, "about how long (60; --quick: 15)");
-  command->add_option("--size", flags->size, "of all test files (1GiB; --quick: 256MiB)");
+  command->add_option("--seconds", flags->seconds, "about how long (60; --quick: 15)")
+      ->type_name("NUMBER");
+  command->add_option("--size", flags->size, "of all test files (1GiB; --quick: 256MiB)")
+      ->type_name("SIZE");
   command->add_flag("--json", flags->as_json, "one JSON object on stdout");
   command->footer(
       "Later runs with these --swap paths use what was found, unless a flag or the config's aio "

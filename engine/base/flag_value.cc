@@ -1,9 +1,11 @@
 #include "engine/base/flag_value.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/size.h"
 #include "io/base/status.h"
@@ -14,6 +16,19 @@ absl::Status BadFlagValue(absl::string_view flag, absl::string_view text,
                           absl::string_view accepted) {
   return absl::InvalidArgumentError(
       absl::StrCat(flag, " '", text, "' is not accepted: give ", accepted));
+}
+
+absl::Status AllErrors(const std::vector<absl::Status>& errors) {
+  std::vector<absl::string_view> lines;
+  for (const absl::Status& error : errors) {
+    if (std::find(lines.begin(), lines.end(), error.message()) == lines.end()) {
+      lines.push_back(error.message());
+    }
+  }
+  if (lines.empty()) return absl::OkStatus();
+  if (lines.size() == 1) return errors[0];
+  return absl::Status(errors[0].code(), absl::StrCat(lines.size(), " things are in the way:\n  ",
+                                                     absl::StrJoin(lines, "\n  ")));
 }
 
 absl::StatusOr<int64_t> IntegerFlag(absl::string_view flag, const std::string& text, int64_t low,

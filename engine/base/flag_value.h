@@ -38,6 +38,10 @@ absl::StatusOr<std::vector<std::string>> ListFlag(absl::string_view flag, const 
 absl::Status BadFlagValue(absl::string_view flag, absl::string_view text,
                           absl::string_view accepted);
 
+// All that is wrong, in one: the only error as it is, or "3 things are in the way:" and a line
+// each. The first one's code; OK without any.
+absl::Status AllErrors(const std::vector<absl::Status>& errors);
+
 template <typename T>
 using FlagChoices = std::vector<std::pair<std::string, T>>;
 

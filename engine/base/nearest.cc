@@ -38,6 +38,48 @@ size_t EditDistance(const std::string& a, const std::string& b) {
 
 // Names longer than this are nobody's slip of the keyboard; it also bounds the table.
 constexpr size_t kLongestName = 128;
+// More letters than these make another word.
+constexpr size_t kMostEdits = 2;
+
+// Whether `words` are some of those of `name`, one after another.
+bool HasWords(absl::string_view name, absl::string_view words) {
+  return absl::StrContains(absl::StrCat("_", name, "_"), absl::StrCat("_", words, "_"));
+}
+
+// "batch" of "micro_batch", and "number_of_epochs" of "epochs": the one with the fewest words more;
+// or else the longest that `folded` ends with, or has with a word behind it that says nothing. ""
+// where several are as good.
+std::string NameOfMoreOrFewerWords(const std::string& folded,
+                                   const std::vector<std::string>& known) {
+  constexpr size_t kShortest = 4;  // letters: "lr" is part of too much
+  if (folded.size() < kShortest) return "";
+  std::string nearest;
+  size_t fewest = folded.size() + kLongestName;
+  bool several = false;
+  for (const std::string& candidate : known) {
+    const std::string other = Folded(candidate);
+    if (!HasWords(other, folded) || other.size() > kLongestName) continue;
+    const auto words = static_cast<size_t>(std::count(other.begin(), other.end(), '_'));
+    if (words == fewest) several = true;
+    if (words >= fewest) continue;
+    fewest = words;
+    several = false;
+    nearest = candidate;
+  }
+  if (!nearest.empty()) return several ? "" : nearest;
+  size_t longest = kShortest - 1;
+  for (const std::string& candidate : known) {
+    const std::string other = Folded(candidate);
+    bool has = absl::EndsWith(folded, absl::StrCat("_", other));
+    for (const char* const word : {"path", "file", "dir", "directory", "folder", "name", "size"}) {
+      has |= folded == absl::StrCat(other, "_", word);
+    }
+    if (!has || other.size() <= longest) continue;
+    longest = other.size();
+    nearest = candidate;
+  }
+  return nearest;
+}
 
 }  // namespace
 
@@ -46,8 +88,7 @@ std::string NearestName(absl::string_view name, const std::vector<std::string>& 
   const std::string folded = Folded(name);
   if (folded.empty()) return "";
   std::string nearest;
-  // A third of the name may be wrong, at least one letter.
-  size_t best = std::max<size_t>(1, folded.size() / 3) + 1;
+  size_t best = std::clamp<size_t>(folded.size() / 3, 1, kMostEdits) + 1;
   for (const std::string& candidate : known) {
     if (candidate.size() > kLongestName) continue;
     const size_t distance = EditDistance(folded, Folded(candidate));
@@ -56,19 +97,7 @@ std::string NearestName(absl::string_view name, const std::vector<std::string>& 
       nearest = candidate;
     }
   }
-  if (!nearest.empty() || folded.size() < 4) return nearest;
-  // What was meant may be the start, or the end, of a longer name, or have more around it.
-  size_t longest = 0;
-  for (const std::string& candidate : known) {
-    const std::string other = Folded(candidate);
-    if (other.find(folded) != std::string::npos) return candidate;
-    const bool inside =
-        absl::StartsWith(folded, other) || absl::EndsWith(folded, absl::StrCat("_", other));
-    if (!inside || other.size() <= longest) continue;
-    longest = other.size();
-    nearest = candidate;
-  }
-  return nearest;
+  return nearest.empty() ? NameOfMoreOrFewerWords(folded, known) : nearest;
 }
 
 bool IsSlipOf(absl::string_view name, absl::string_view known) {

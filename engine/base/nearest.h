@@ -9,8 +9,9 @@
 namespace spillway {
 
 // The nearest of `known` by edits (insertions, deletions, replacements, swapped neighbours; case,
-// '-' against '_' and dashes in front do not count), or else one that `name` is a part of, or the
-// longest that it begins with, or that its last words are; "" where there is none.
+// '-' against '_' and dashes in front do not count), of which at most two and a third of its
+// letters may differ; or else the one of which `name` is some whole words, or which is the last of
+// `name`'s words; "" where there is none, or several are as near.
 std::string NearestName(absl::string_view name, const std::vector<std::string>& known);
 
 // Whether `name` is `known` but for a slip: a fifth of its letters are wrong, at least one, or it

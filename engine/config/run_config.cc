@@ -10,6 +10,7 @@
 #include "engine/config/rank_settings.h"
 #include "engine/config/trainer_flags.h"
 #include "engine/config/training_settings.h"
+#include "engine/config/yaml_recipe.h"
 #include "engine/data/token_masking.h"
 #include "engine/data/utf8_repair.h"
 #include "engine/families/model_task.h"
@@ -83,9 +84,7 @@ void RunSettings::ResolveInputs() {
   Record("data", flags_.data, "--data");
   if (!flags_.model) Invalid("--model DIR is missing: a Hugging Face model directory");
   if (flags_.data.empty()) {
-    Invalid(
-        "--data FILE... is missing: .txt, .jsonl, .bin or .npy files (of some models .csv, .tsv or "
-        "folders of pictures)");
+    Invalid("--data FILE... is missing: .txt, .jsonl, .csv, .bin or .npy files (docs/DATA.md)");
   }
   if (!flags_.output) Invalid("--output DIR is missing: where the run's results go");
   config_.tokenizer = String("tokenizer", flags_.tokenizer, "");
@@ -133,7 +132,12 @@ void RunSettings::ResolveInputs() {
 void RunSettings::ResolveEvaluation() {
   config_.eval_data = flags_.eval_data;
   Record("eval-data", flags_.eval_data, flags_.eval_data.empty() ? "default" : "--eval-data");
-  config_.train.eval_every = Integer("eval-every", flags_.eval_every, {}, 0, 0, kMost);
+  config_.train.eval_every_epoch = flags_.eval_every == "epoch";
+  if (config_.train.eval_every_epoch) {
+    Record("eval-every", "epoch", "--eval-every");
+  } else {
+    config_.train.eval_every = Integer("eval-every", flags_.eval_every, {}, 0, 0, kMost);
+  }
   if (flags_.eval_every && flags_.eval_data.empty()) {
     Invalid("--eval-every needs --eval-data FILE: data to evaluate on");
   }
@@ -467,28 +471,44 @@ void RunSettings::NoteOtherKeys() {
   }
 }
 
+// What to do about a --config that cannot be read.
+std::string ConfigProblem(const std::string& path, const absl::Status& error) {
+  const std::string text = ReadSmallFile(path).value_or("");
+  if (LooksLikeYaml(path, text)) {
+    return absl::StrCat(path, " is YAML, and only DeepSpeed's JSON is read so far",
+                        YamlAsFlags(text));
+  }
+  // How DeepSpeed's launchers pass a configuration on: {" in base64.
+  const bool encoded = absl::StartsWith(path, "eyJ") || absl::StartsWith(path, "ewog");
+  return absl::StrCat(error.message(), encoded
+                                           ? "; if this is a configuration in base64, decode it "
+                                             "into a file"
+                                           : "");
+}
+
 }  // namespace
 
 absl::StatusOr<RunConfig> ResolveRunConfig(const TrainFlags& given, const Launch& launch) {
   TrainFlags flags = given;
-  RETURN_IF_ERROR(TranslateTrainerFlags(&flags));
+  std::vector<absl::Status> errors = TranslateTrainerFlags(&flags);
   DeepSpeedConfig file;
   if (flags.config) {
     absl::StatusOr<DeepSpeedConfig> read = ReadDeepSpeedConfig(*flags.config);
     if (!read.ok()) {
-      // How DeepSpeed's launchers pass a configuration on: {" in base64.
-      const bool encoded =
-          absl::StartsWith(*flags.config, "eyJ") || absl::StartsWith(*flags.config, "ewog");
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--config: ", read.status().message(),
-          encoded ? "; if this is a configuration in base64, decode it into a file" : ""));
+      errors.push_back(absl::InvalidArgumentError(
+          absl::StrCat("--config: ", ConfigProblem(*flags.config, read.status()))));
+      return AllErrors(errors);
     }
     file = *std::move(read);
   }
   RunConfig config;
-  absl::Status status;
-  RunSettings({flags, file, launch, config, status}).Resolve();
-  RETURN_IF_ERROR(status);
+  if (!flags.without_effect.empty()) {
+    config.notes.push_back(
+        absl::StrCat("without effect here: ", absl::StrJoin(flags.without_effect, ", ")));
+    config.values.push_back({"flags_without_effect", flags.without_effect, "flags"});
+  }
+  RunSettings({flags, file, launch, config, errors}).Resolve();
+  RETURN_IF_ERROR(AllErrors(errors));
   return config;
 }
 

@@ -14,6 +14,7 @@ class ScheduleSettings : SettingPicker {
   void Resolve();
 
  private:
+  Kind OwnKind();  // what --schedule says
   void ResolveFile();
   void ResolveWarmup();
   void ResolveTotal();
@@ -35,17 +36,31 @@ void ScheduleSettings::Resolve() {
     if (file_.schedule.given()) {
       Note(absl::StrCat(file_.schedule.where, ": the scheduler gives way to --schedule"));
     }
-    schedule_.kind = Choice<Kind>("schedule", flags_.schedule, {}, Kind::kConstant,
-                                  {{"constant", Kind::kConstant},
-                                   {"linear", Kind::kLinear},
-                                   {"cosine", Kind::kCosine},
-                                   {"constant_with_warmup", Kind::kConstant}});
+    schedule_.kind = OwnKind();
     if (file_.schedule.value) {
       RecordOverridden(std::string(ScheduleName(*file_.schedule.value)), file_.schedule.where);
     }
     schedule_.warmup_steps = Integer("warmup", flags_.warmup, {}, 0, 0, kMostSteps);
   }
+  if (flags_.warmup_ratio) {  // of steps that the data decides
+    schedule_.warmup_part = Number("warmup-ratio", flags_.warmup_ratio, {}, 0, 0, 1);
+  }
   Fail(ValidateSchedule(schedule_));
+}
+
+ScheduleSettings::Kind ScheduleSettings::OwnKind() {
+  // The Trainer's others; the first is of a DeepSpeed file here.
+  if (flags_.schedule == "cosine_with_min_lr") {
+    Invalid(
+        "--schedule cosine_with_min_lr: in a --config file it is the scheduler WarmupCosineLR with "
+        "cos_min_ratio (docs/CONFIG.md)");
+    return Kind::kConstant;
+  }
+  return Choice<Kind>("schedule", flags_.schedule, {}, Kind::kConstant,
+                      {{"constant", Kind::kConstant},
+                       {"linear", Kind::kLinear},
+                       {"cosine", Kind::kCosine},
+                       {"constant_with_warmup", Kind::kConstant}});
 }
 
 void ScheduleSettings::ResolveFile() {
@@ -54,7 +69,7 @@ void ScheduleSettings::ResolveFile() {
   Record("schedule", name, file_.schedule.where);
   const bool test = schedule_.kind == Kind::kLrRangeTest;
   if (test || schedule_.kind == Kind::kOneCycle) {
-    if (flags_.warmup) {
+    if (flags_.warmup || flags_.warmup_ratio) {
       Invalid(absl::StrCat("--warmup has no meaning with the scheduler ", name, " (",
                            file_.schedule.where, "): leave it out"));
     }

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -21,7 +22,7 @@ struct SettingSources {
   const DeepSpeedConfig& file;  // holds no settings when there is no --config
   const Launch& launch;
   RunConfig& config;
-  absl::Status& status;  // the first error
+  std::vector<absl::Status>& errors;  // all of them
 };
 
 // The base of what resolves a group of settings.
@@ -38,10 +39,11 @@ class SettingPicker {
         launch_(sources.launch),
         has_file_(sources.flags.config.has_value()),
         config_(sources.config),
-        status_(sources.status) {}
+        errors_(sources.errors) {}
 
-  // The first error counts.
-  void Fail(absl::Status status) { status_.Update(std::move(status)); }
+  void Fail(absl::Status status) {
+    if (!status.ok()) errors_.push_back(std::move(status));
+  }
   void Invalid(absl::string_view message) { Fail(absl::InvalidArgumentError(message)); }
   void Note(std::string line) { config_.notes.push_back(std::move(line)); }
   void Record(std::string name, nlohmann::json value, std::string source) {
@@ -116,7 +118,7 @@ class SettingPicker {
   RunConfig& config_;
 
  private:
-  absl::Status& status_;
+  std::vector<absl::Status>& errors_;
 };
 
 }  // namespace spillway

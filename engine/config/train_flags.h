@@ -39,11 +39,16 @@ struct TrainFlags {
   bool launch = false;
   bool explain = false;
   bool download = false;
-  // Hugging Face's, which train says otherwise (engine/config/trainer_flags.h). The
-  // switches are empty where they stand alone.
+  Text pad_to_max_length;
+
+  // Other programs' flags that need more than another name (engine/config/other_flags.h), as given;
+  // TranslateTrainerFlags says them in those above. A switch is "true", "false" or what was given.
   Text bf16, fp16, adam_beta1, adam_beta2, adam_epsilon, max_steps, warmup_ratio,
-      overwrite_output_dir;
-  Text packing, pad_to_max_length;
+      overwrite_output_dir, packing, use_peft, do_eval, eval_strategy, logging_steps, save_strategy,
+      save_total_limit, report_to, logging_dir, validation_split, data_seed, eos_token,
+      resume_from_checkpoint, source_lang, target_lang;
+  // Of the command line: other programs' flags that change nothing here, and what is in the way.
+  std::vector<std::string> without_effect, refused;
 };
 
 }  // namespace spillway

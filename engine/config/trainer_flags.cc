@@ -1,12 +1,13 @@
 #include "engine/config/trainer_flags.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "engine/base/flag_value.h"
+#include "engine/base/strict_json.h"
 #include "engine/config/deepspeed_values.h"
 #include "engine/families/model_task.h"
 #include "io/base/status.h"
@@ -16,11 +17,31 @@ namespace {
 
 using Text = TrainFlags::Text;
 
+void WithoutEffect(TrainFlags* flags, absl::string_view name, const Text& value) {
+  flags->without_effect.push_back(absl::StrCat(name, " ", value.value_or("")));
+}
+
+absl::Status Refused(absl::string_view name, const Text& value, absl::string_view advice) {
+  return absl::InvalidArgumentError(absl::StrCat(name, " ", value.value_or(""), ": ", advice));
+}
+
 absl::Status TranslatePrecision(TrainFlags* flags) {
   ASSIGN_OR_RETURN(const bool bf16, SwitchFlag("--bf16", flags->bf16));
   ASSIGN_OR_RETURN(const bool fp16, SwitchFlag("--fp16", flags->fp16));
   if (bf16 && fp16) {
     return absl::InvalidArgumentError("--bf16 and --fp16 contradict each other: give one");
+  }
+  // Hugging Face's names say in what weights are loaded; masters are fp32 here, and --bf16 and
+  // --fp16 decide in what is computed.
+  for (const auto& [theirs, ours] : {std::pair{"float32", "fp32"}, std::pair{"bfloat16", "bf16"},
+                                     std::pair{"float16", "fp16"}, std::pair{"auto", ""}}) {
+    if (flags->dtype != theirs) continue;
+    if (bf16 || fp16 || *ours == '\0') {
+      WithoutEffect(flags, "--dtype", flags->dtype);
+      flags->dtype.reset();
+    } else {
+      flags->dtype = ours;
+    }
   }
   if (!bf16 && !fp16) {
     // Whoever says that it is neither has the Trainer's fp32, where no file says which.
@@ -118,143 +139,203 @@ absl::Status TranslateWarmup(TrainFlags* flags) {
   }
   if (!flags->warmup_ratio) return absl::OkStatus();
   ASSIGN_OR_RETURN(const double ratio, NumberFlag("--warmup_ratio", *flags->warmup_ratio, 0, 1));
-  if (ratio == 0 || flags->warmup) return absl::OkStatus();  // the Trainer's order, too
-  if (!flags->steps) {
-    return absl::InvalidArgumentError(
-        "a warm-up below 1 (--warmup_ratio) is a part of the run's steps: give --steps "
-        "(--max_steps) with it, or --warmup STEPS instead");
+  if (ratio == 0 || flags->warmup) {  // the Trainer's order, too
+    flags->warmup_ratio.reset();
+    return absl::OkStatus();
   }
+  if (!flags->steps) return absl::OkStatus();
   ASSIGN_OR_RETURN(const int64_t steps, IntegerFlag("--steps", *flags->steps, 1, int64_t{1} << 31));
   flags->warmup = absl::StrCat(static_cast<int64_t>(std::ceil(ratio * steps)));
+  flags->warmup_ratio.reset();
   return absl::OkStatus();
 }
 
-struct Advice {
-  const char* flag;
-  const char* advice;
-};
+// The Trainer's --save_steps and --eval_steps may be a part of the run's steps.
+absl::Status TranslatePart(const char* flag, Text* value, const Text& steps) {
+  double part = 0;
+  if (!*value || !absl::SimpleAtod(**value, &part) || part <= 0 || part >= 1) {
+    return absl::OkStatus();
+  }
+  if (!steps) {
+    return Refused(flag, *value,
+                   "a part of the run's steps, which --steps does not say: give it in steps");
+  }
+  ASSIGN_OR_RETURN(const int64_t all, IntegerFlag("--steps", *steps, 1, int64_t{1} << 31));
+  *value = absl::StrCat(static_cast<int64_t>(std::ceil(part * all)));
+  return absl::OkStatus();
+}
 
-constexpr Advice kAdvice[] = {
-    {"--adafactor", "use --optimizer adafactor"},
-    {"--auto_find_batch_size", "choose --micro-batch; a size that does not fit ends with exit 3"},
-    {"--bf16_full_eval", "evaluation computes in --dtype"},
-    {"--config_name", "--model DIR has the config.json"},
-    {"--data_seed", "--seed orders the samples, too"},
-    {"--dataloader_drop_last", "samples follow each other without an end: leave it out"},
-    {"--dataloader_num_workers", "data is read ahead without workers: leave it out"},
-    {"--dataloader_pin_memory", "the plan decides what is pinned: leave it out"},
-    {"--dataset_name", "--data FILE... takes text and token files"},
-    {"--dataset_config_name", "--data FILE... takes text and token files"},
-    {"--ddp_find_unused_parameters", "leave it out"},
-    {"--ddp_timeout", "use --collective-timeout SECONDS"},
-    {"--do_eval", "--eval-data FILE evaluates"},
-    {"--do_predict", "spillway predict answers a file, and generate writes a text"},
-    {"--do_train", "train always trains: leave it out"},
-    {"--eval_on_start", "the first evaluation is before step 1: leave it out"},
-    {"--eval_packing", "held-out samples are packed as those of --data are: leave it out"},
-    {"--eval_strategy", "--eval-every STEPS says when to evaluate"},
-    {"--evaluation_strategy", "--eval-every STEPS says when to evaluate"},
-    {"--fp16_full_eval", "evaluation computes in --dtype"},
-    {"--fp16_opt_level", "use --dtype fp16"},
-    {"--fsdp", "use --shard full (hybrid, gradients, none), and --offload"},
-    {"--fsdp_config", "use --shard full (hybrid, gradients, none), and --offload"},
-    {"--full_determinism", "runs are deterministic: leave it out"},
-    {"--gradient_checkpointing", "the plan decides what is recomputed, or --recompute all"},
-    {"--gradient_checkpointing_kwargs", "the plan decides what is recomputed, or --recompute all"},
-    {"--greater_is_better", "--metric knows it: leave it out"},
-    {"--group_by_length", "--packing fills rows with samples of any length"},
-    {"--hub_model_id", "upload OUTPUT/model yourself"},
-    {"--line_by_line", "use --samples padded, with one text a line of a .jsonl"},
-    {"--load_best_model_at_end", "the last step is exported; --persist DIR keeps commits"},
-    {"--load_in_4bit", "use --base-dtype nf4"},
-    {"--load_in_8bit", "use --base-dtype int8"},
-    {"--local_rank", "the launcher's environment says it: leave it out"},
-    {"--log_level", "leave it out"},
-    {"--logging_dir", "OUTPUT/metrics.jsonl has every step: leave it out"},
-    {"--logging_first_step", "OUTPUT/metrics.jsonl has every step: leave it out"},
-    {"--logging_steps", "OUTPUT/metrics.jsonl has every step: leave it out"},
-    {"--logging_strategy", "OUTPUT/metrics.jsonl has every step: leave it out"},
-    {"--lr_scheduler_kwargs", "a scheduler block in --config has parameters"},
-    {"--min_length", "use --min-tokens, which counts what is made"},
-    {"--neftune_noise_alpha", "train has none"},
-    {"--no_cuda", "use --device cpu"},
-    {"--num_labels", "id2label in config.json names the labels"},
-    {"--optim_args", "use --betas, --eps, --weight-decay and --momentum"},
-    {"--packing_strategy", "samples go where they fit best, whole: leave it out"},
-    {"--padding_free", "--packing leaves no padding between samples"},
-    {"--per_device_eval_batch_size", "evaluation uses --micro-batch: leave it out"},
-    {"--per_gpu_train_batch_size", "use --micro-batch"},
-    {"--preprocessing_num_workers", "leave it out"},
-    {"--push_to_hub", "upload OUTPUT/model yourself"},
-    {"--remove_unused_columns", "leave it out"},
-    {"--report_to", "OUTPUT/metrics.jsonl and report.html have it: leave it out"},
-    {"--restore_callback_states_from_checkpoint", "use --resume"},
-    {"--resume_from_checkpoint", "use --resume, with the run's --output"},
-    {"--run_name", "--output DIR names the run"},
-    {"--save_on_each_node", "leave it out"},
-    {"--save_only_model", "--no-commit keeps nothing to resume from"},
-    {"--save_safetensors", "models are written as safetensors: leave it out"},
-    {"--save_strategy", "--commit-every STEPS, or --no-commit"},
-    {"--skip_memory_metrics", "leave it out"},
-    {"--source_lang",
-     "--source-key translation.en says where rows have it, and --source-prefix "
-     "what the model is told"},
-    {"--summary_column", "use --target-key"},
-    {"--target_lang", "--target-key translation.de says where rows have it"},
-    {"--task_name", "--data FILE... has the rows, and --task classify says what they are for"},
-    {"--text_column", "use --source-key"},
-    {"--tf32", "leave it out"},
-    {"--torch_compile", "leave it out"},
-    {"--torch_dtype", "use --dtype"},
-    {"--trust_remote_code", "no code of the model's is run: leave it out"},
-    {"--use_cpu", "use --device cpu"},
-    {"--use_fast_tokenizer", "leave it out"},
-    {"--use_flash_attn", "leave it out"},
-    {"--validation_split_percentage", "--eval-data FILE takes held-out data"},
-};
+absl::Status TranslateEvaluation(TrainFlags* flags) {
+  ASSIGN_OR_RETURN(const bool evaluate, SwitchFlag("--do_eval", flags->do_eval));
+  if (flags->do_eval) {
+    if (evaluate && flags->eval_data.empty()) {
+      return absl::InvalidArgumentError(
+          "--do_eval: held-out data is a file of its own: give --eval-data FILE "
+          "(--validation_file)");
+    }
+    flags->without_effect.push_back("--do_eval");
+  }
+  RETURN_IF_ERROR(TranslatePart("--eval_steps", &flags->eval_every, flags->steps));
+  const Text strategy = flags->eval_strategy;
+  if (strategy != "steps" && flags->logging_steps) {
+    WithoutEffect(flags, "--logging_steps", flags->logging_steps);
+  }
+  if (!strategy) return absl::OkStatus();
+  if (strategy == "steps") {
+    if (!flags->eval_every) flags->eval_every = flags->logging_steps.value_or("500");
+    return TranslatePart("--logging_steps", &flags->eval_every, flags->steps);
+  }
+  if (strategy != "epoch" && strategy != "no") {
+    return BadFlagValue("--eval_strategy", *strategy, "steps, epoch or no");
+  }
+  if (flags->eval_every) WithoutEffect(flags, "--eval_steps", flags->eval_every);
+  flags->eval_every.reset();
+  if (strategy == "epoch") flags->eval_every = "epoch";
+  return absl::OkStatus();
+}
+
+absl::Status TranslateCommits(TrainFlags* flags) {
+  RETURN_IF_ERROR(TranslatePart("--save_steps", &flags->commit_every, flags->steps));
+  const Text strategy = flags->save_strategy;
+  if (strategy == "no") {
+    if (flags->commit_every) WithoutEffect(flags, "--save_steps", flags->commit_every);
+    flags->commit_every = "0";
+  } else if (strategy == "epoch" || (strategy == "steps" && !flags->commit_every)) {
+    WithoutEffect(flags, "--save_strategy", strategy);
+  } else if (strategy == "best") {
+    return Refused("--save_strategy", strategy,
+                   "the last commit is kept, and the last step exported: leave it out");
+  } else if (strategy && strategy != "steps") {
+    return BadFlagValue("--save_strategy", *strategy, "steps, epoch or no");
+  }
+  if (flags->save_total_limit) {
+    if (flags->persist && !flags->keep) {
+      flags->keep = flags->save_total_limit;
+    } else {
+      WithoutEffect(flags, "--save_total_limit", flags->save_total_limit);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TranslateResume(TrainFlags* flags) {
+  const Text& from = flags->resume_from_checkpoint;
+  if (!from) return absl::OkStatus();
+  const std::optional<bool> resume = AsBoolean(*from);
+  if (resume == true || from == "last" || from == flags->output) {
+    flags->resume = true;
+  } else if (resume == false || from == "None" || from == "none") {
+    WithoutEffect(flags, "--resume_from_checkpoint", from);
+  } else {
+    return Refused("--resume_from_checkpoint", from,
+                   "use --resume, which continues from the last commit in --output; weights of "
+                   "another program's checkpoint are a --model to begin with");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TranslateReport(TrainFlags* flags) {
+  const std::vector<std::string> to =
+      absl::StrSplit(flags->report_to.value_or(""), ',', absl::SkipEmpty());
+  bool tensorboard = false;
+  for (const std::string& each : to) {
+    if (each == "tensorboard" || each == "all") {
+      tensorboard = true;
+    } else {
+      WithoutEffect(flags, "--report_to", each);
+    }
+  }
+  if (tensorboard && !flags->tensorboard) {
+    flags->tensorboard =
+        flags->logging_dir.value_or(absl::StrCat(flags->output.value_or(""), "/runs"));
+  } else if (flags->logging_dir) {
+    WithoutEffect(flags, "--logging_dir", flags->logging_dir);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TranslateSplit(TrainFlags* flags) {
+  const Text& split = flags->validation_split;
+  double part = 0;
+  if (!split) return absl::OkStatus();
+  if (flags->eval_data.empty() && !(absl::SimpleAtod(*split, &part) && part == 0)) {
+    return Refused("--validation_split_percentage", split,
+                   "data is not split here: put held-out rows into a file of their own (head and "
+                   "tail divide a .jsonl), and give --eval-data FILE");
+  }
+  WithoutEffect(flags, "--validation_split_percentage", split);
+  return absl::OkStatus();
+}
+
+// TRL's LoRA, with TRL's defaults.
+absl::Status TranslatePeft(TrainFlags* flags) {
+  ASSIGN_OR_RETURN(const bool use, SwitchFlag("--use_peft", flags->use_peft));
+  if (!flags->use_peft || flags->adapter || flags->peft_config) return absl::OkStatus();
+  if (use) {
+    if (!flags->lora_r) flags->lora_r = "16";
+    if (!flags->lora_alpha) flags->lora_alpha = "32";
+    if (!flags->lora_dropout) flags->lora_dropout = "0.05";
+    return absl::OkStatus();
+  }
+  const std::pair<const char*, Text*> all[] = {
+      {"--lora-r", &flags->lora_r},
+      {"--lora-alpha", &flags->lora_alpha},
+      {"--lora-dropout", &flags->lora_dropout},
+      {"--lora-targets", &flags->lora_targets},
+      {"--use-rslora", &flags->use_rslora},
+      {"--modules-to-save", &flags->modules_to_save},
+  };
+  for (const auto& [name, value] : all) {
+    if (*value) WithoutEffect(flags, name, *value);
+    value->reset();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TranslateDataSeed(TrainFlags* flags) {
+  if (!flags->data_seed) return absl::OkStatus();
+  if (flags->data_seed != flags->seed.value_or("42")) {
+    return Refused("--data_seed", flags->data_seed,
+                   "one seed decides the order of samples and all else: give it as --seed");
+  }
+  WithoutEffect(flags, "--data_seed", flags->data_seed);
+  return absl::OkStatus();
+}
+
+// The text of "eos_token": "</s>" or {"content": "</s>"} beside a tokenizer; "" without one.
+std::string EndOfTextIn(const std::string& directory) {
+  const auto document = ReadStrictJson(absl::StrCat(directory, "/tokenizer_config.json"));
+  if (!document.ok() || !document->value.is_object()) return "";
+  nlohmann::json token = document->value.value("eos_token", nlohmann::json());
+  if (token.is_object()) token = token.value("content", nlohmann::json());
+  return token.is_string() ? token.get<std::string>() : "";
+}
+
+absl::Status TranslateEndOfText(TrainFlags* flags) {
+  if (!flags->eos_token) return absl::OkStatus();
+  const Text& named = flags->tokenizer;
+  const bool own = !named || named == "model" || named == "chars" || named == "bytes";
+  const std::string directory = own ? flags->model.value_or("MODEL") : *named;
+  if (EndOfTextIn(directory) != flags->eos_token) {
+    return Refused("--eos_token", flags->eos_token,
+                   absl::StrCat("texts end with the tokenizer's own: set \"eos_token\" in ",
+                                directory, "/tokenizer_config.json"));
+  }
+  WithoutEffect(flags, "--eos_token", flags->eos_token);
+  return absl::OkStatus();
+}
+
+// run_translation.py's rows: {"translation": {"en": ..., "de": ...}}; en_XX is en.
+absl::Status TranslateLanguages(TrainFlags* flags) {
+  for (const auto& [language, key] : {std::pair{&flags->source_lang, &flags->source_key},
+                                      std::pair{&flags->target_lang, &flags->target_key}}) {
+    if (!*language || *key) continue;
+    *key = absl::StrCat("translation.", (*language)->substr(0, (*language)->find('_')));
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
-
-const std::vector<FlagAlias>& TrainerFlagAliases() {
-  static const std::vector<FlagAlias>& aliases = *new std::vector<FlagAlias>{
-      {"--model_name_or_path", "--model"},
-      {"--tokenizer_name", "--tokenizer"},
-      {"--train_file", "--data"},
-      {"--validation_file", "--eval-data"},
-      {"--train_dir", "--data"},
-      {"--validation_dir", "--eval-data"},
-      {"--text_column_name", "--text-keys"},
-      {"--text_column_names", "--text-keys"},
-      {"--text-key", "--text-keys"},
-      {"--label_column_name", "--label-key"},
-      {"--output_dir", "--output"},
-      {"--deepspeed", "--config"},
-      {"--block_size", "--seq-len"},
-      {"--max-length", "--seq-len"},
-      {"--max_seq_length", "--seq-len"},
-      {"--mlm_probability", "--mask-probability"},
-      {"--source_prefix", "--source-prefix"},
-      {"--audio_column_name", "--source-key"},
-      {"--max_source_length", "--max-source-length"},
-      {"--max_target_length", "--max-target-length"},
-      {"--num_train_epochs", "--epochs"},
-      {"--per_device_train_batch_size", "--micro-batch"},
-      {"--gradient_accumulation_steps", "--accumulate"},
-      {"--learning_rate", "--lr"},
-      {"--weight_decay", "--weight-decay"},
-      {"--max_grad_norm", "--clip"},
-      {"--label_smoothing_factor", "--label-smoothing"},
-      {"--warmup_steps", "--warmup"},
-      {"--lr_scheduler_type", "--schedule"},
-      {"--optim", "--optimizer"},
-      {"--save_steps", "--commit-every"},
-      {"--save_total_limit", "--keep"},
-      {"--eval_steps", "--eval-every"},
-      {"--metric_for_best_model", "--metric"},
-      {"--generation_num_beams", "--num-beams"},
-  };
-  return aliases;
-}
 
 absl::StatusOr<bool> SwitchFlag(absl::string_view flag, const Text& text) {
   if (!text) return false;
@@ -264,32 +345,22 @@ absl::StatusOr<bool> SwitchFlag(absl::string_view flag, const Text& text) {
   return *value;
 }
 
-absl::Status TranslateTrainerFlags(TrainFlags* flags) {
-  RETURN_IF_ERROR(TranslatePrecision(flags));
-  RETURN_IF_ERROR(TranslatePacking(flags));
-  RETURN_IF_ERROR(TranslateBetas(flags));
-  RETURN_IF_ERROR(TranslateEpsilon(flags));
-  ASSIGN_OR_RETURN(const bool overwrite,
-                   SwitchFlag("--overwrite_output_dir", flags->overwrite_output_dir));
-  flags->overwrite |= overwrite;
-  RETURN_IF_ERROR(TranslateSteps(flags));
-  RETURN_IF_ERROR(TranslateTask(flags));
-  return TranslateWarmup(flags);
-}
-
-std::string TrainerFlagAdvice(absl::string_view flag) {
-  std::string name(flag);
-  std::replace(name.begin() + std::min<size_t>(2, name.size()), name.end(), '-', '_');
-  for (const Advice& advice : kAdvice) {
-    if (name == advice.flag) return advice.advice;
+std::vector<absl::Status> TranslateTrainerFlags(TrainFlags* flags) {
+  std::vector<absl::Status> errors;
+  for (const std::string& refused : flags->refused) {
+    errors.push_back(absl::InvalidArgumentError(refused));
   }
-  return "";
-}
-
-std::vector<std::string> TrainerFlagsWithAdvice() {
-  std::vector<std::string> flags;
-  for (const Advice& advice : kAdvice) flags.emplace_back(advice.flag);
-  return flags;
+  const auto overwrite = SwitchFlag("--overwrite_output_dir", flags->overwrite_output_dir);
+  flags->overwrite |= overwrite.value_or(false);
+  if (!overwrite.ok()) errors.push_back(overwrite.status());
+  for (const auto translate :
+       {TranslatePrecision, TranslatePacking, TranslateBetas, TranslateEpsilon, TranslateSteps,
+        TranslateTask, TranslateWarmup, TranslateEvaluation, TranslateCommits, TranslateResume,
+        TranslateReport, TranslateSplit, TranslatePeft, TranslateDataSeed, TranslateEndOfText,
+        TranslateLanguages}) {
+    if (absl::Status status = translate(flags); !status.ok()) errors.push_back(std::move(status));
+  }
+  return errors;
 }
 
 }  // namespace spillway

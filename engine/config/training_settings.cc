@@ -220,7 +220,8 @@ void TrainingSettings::ResolveCompute() {
 void TrainingSettings::ResolveOptimizer() {
   using Kind = OptimizerSpec::Kind;
   OptimizerSpec& spec = config_.train.optimizer;
-  // adamw_torch and the like: Hugging Face Trainer's --optim.
+  // Those with "_" are Hugging Face Trainer's: pages, fused and the library that computes them do
+  // not change what is computed.
   spec.kind = Choice<Kind>("optimizer", flags_.optimizer, file_.optimizer, Kind::kAdamW,
                            {{"adamw", Kind::kAdamW},
                             {"adam", Kind::kAdam},
@@ -230,10 +231,18 @@ void TrainingSettings::ResolveOptimizer() {
                             {"adafactor", Kind::kAdafactor},
                             {"adamw_torch", Kind::kAdamW},
                             {"adamw_torch_fused", Kind::kAdamW},
+                            {"adamw_torch_8bit", Kind::kAdamW},
+                            {"adamw_apex_fused", Kind::kAdamW},
+                            {"adamw_hf", Kind::kAdamW},
                             {"adamw_8bit", Kind::kAdamW},
                             {"adamw_bnb_8bit", Kind::kAdamW},
+                            {"paged_adamw", Kind::kAdamW},
+                            {"paged_adamw_32bit", Kind::kAdamW},
+                            {"paged_adamw_8bit", Kind::kAdamW},
                             {"lion_32bit", Kind::kLion},
-                            {"lion_8bit", Kind::kLion}});
+                            {"lion_8bit", Kind::kLion},
+                            {"paged_lion_32bit", Kind::kLion},
+                            {"paged_lion_8bit", Kind::kLion}});
   // The Trainer's names of optimizers say what their moments are.
   const bool named_8bit = flags_.optimizer && absl::EndsWith(*flags_.optimizer, "8bit");
   spec.moments = Choice<MomentFormat>("moments", flags_.moments,

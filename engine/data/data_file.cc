@@ -155,7 +155,7 @@ absl::Status Missing(absl::string_view flag, const std::string& path, absl::stri
   return absl::NotFoundError(absl::StrCat(flag, " ", path, ": ", why));
 }
 
-std::string Shown(const Names& names) {
+std::string ShownSome(const Names& names) {
   const size_t count = std::min(names.size(), kShownNames);
   std::string shown =
       absl::StrJoin(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(count), ", ");
@@ -194,7 +194,7 @@ absl::Status DescribeMissing(absl::string_view flag, const std::string& path) {
     return Missing(flag, ShellLine({path}),
                    absl::StrCat("there is no file of this name. A shell expands a pattern where it "
                                 "is not quoted: ",
-                                flag, " ", path, ", which are ", Shown(matches)));
+                                flag, " ", path, ", which are ", ShownSome(matches)));
   }
   if (absl::StartsWith(path, "~")) {
     return Missing(flag, path,
@@ -385,7 +385,7 @@ std::string FirstArrayKey(absl::string_view text) {
 // .json is one value; .jsonl has one a line.
 absl::Status CheckJson(absl::string_view flag, const std::string& path, absl::string_view head) {
   absl::ConsumePrefix(&head, "\xef\xbb\xbf");
-  const absl::string_view text = absl::StripLeadingAsciiWhitespace(head);
+  const absl::string_view text = absl::StripAsciiWhitespace(head);
   const bool lines = absl::EndsWith(path, ".jsonl");
   const std::string out = lines ? WithWord(path, "lines") : WithEnd(path, ".json", ".jsonl");
   const auto use = [&](absl::string_view what, const std::string& command) {
@@ -461,7 +461,7 @@ std::string ShownEntries(const std::string& directory) {
   for (std::string& name : names) {
     if (IsDirectory(absl::StrCat(directory, "/", name))) name += "/";
   }
-  return names.empty() ? "nothing" : Shown(names);
+  return names.empty() ? "nothing" : ShownSome(names);
 }
 
 absl::Status CheckDataExists(absl::string_view flag, const std::string& path) {

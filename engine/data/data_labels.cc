@@ -27,7 +27,7 @@ using FirstPlaces = std::map<std::string, std::string>;
 
 std::string Ordinal(int64_t number) { return absl::StrCat("LABEL_", number); }
 
-std::optional<int64_t> WholeNumber(const std::string& label) {
+std::optional<int64_t> WholeLabel(const std::string& label) {
   int64_t number = 0;
   const bool is_number = absl::SimpleAtoi(label, &number) && label == absl::StrCat(number);
   return is_number ? std::optional(number) : std::nullopt;
@@ -51,11 +51,11 @@ Labels Sorted(const FirstPlaces& places) {
   bool are_numbers = true;
   for (const auto& [label, place] : places) {
     labels.push_back(label);
-    are_numbers &= WholeNumber(label).has_value();
+    are_numbers &= WholeLabel(label).has_value();
   }
   if (!are_numbers) return labels;  // a map's order is that of bytes
   std::sort(labels.begin(), labels.end(), [](const std::string& a, const std::string& b) {
-    return *WholeNumber(a) < *WholeNumber(b);
+    return *WholeLabel(a) < *WholeLabel(b);
   });
   return labels;
 }
@@ -135,7 +135,7 @@ class LabelCollector {
   bool IsKnown(const std::string& label) const {
     const Labels& own = classifier_.labels;
     if (std::find(own.begin(), own.end(), label) != own.end()) return true;
-    const auto number = WholeNumber(label);
+    const auto number = WholeLabel(label);
     return number && *number >= 0 && *number < static_cast<int64_t>(own.size());
   }
 

@@ -21,7 +21,7 @@ constexpr double kRoundSeconds = 0.005;  // of copies, at least
 constexpr int kDeviceRounds = 5;
 constexpr uint64_t kPageBytes = 4096;
 
-double MiddleOf(std::vector<double> values) {
+double MedianSeconds(std::vector<double> values) {
   const auto middle = values.begin() + values.size() / 2;
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
@@ -100,7 +100,7 @@ class LinkProbe {
       if (to_host) back.push_back(bytes / timed.Seconds(StreamId::kToHost));
       ++round;
     }
-    return LinkRates{to_device ? MiddleOf(there) : 0.0, to_host ? MiddleOf(back) : 0.0};
+    return LinkRates{to_device ? MedianSeconds(there) : 0.0, to_host ? MedianSeconds(back) : 0.0};
   }
 
  private:

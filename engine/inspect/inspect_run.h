@@ -23,11 +23,11 @@ absl::StatusOr<nlohmann::json> DigestState(const StateSource& source,
 
 // {"kind": "run", "step", "applied_steps", "finished", "dtype", "threads", "ranks",
 // "parameters", "units", "identity": [[name, value]], "changes": [{step, name, from, to}],
-// "manifest", "files": [{file, bytes}], "committed" (seconds since 1970), "summary" (SummaryOfRun of
-// the manifest's directory), "digests", "digest" (of all), "extents": [{file, offset, bytes, unit,
-// plane, tile}]}. Reads everything once, or with `digests` false nothing but the manifest, and leaves
-// these two out. kNotFound without the manifest; kDataLoss where bytes are wrong, or files missing
-// or cut.
+// "manifest", "files": [{file, bytes}], "committed" (seconds since 1970), "summary" (SummaryOfRun
+// of the manifest's directory), "digests", "digest" (of all), "extents": [{file, offset, bytes,
+// unit, plane, tile}]}. Reads everything once, or with `digests` false nothing but the manifest,
+// and leaves these two out. kNotFound without the manifest; kDataLoss where bytes are wrong, or
+// files missing or cut.
 absl::StatusOr<nlohmann::json> InspectCommit(const std::string& manifest_path,
                                              const InspectProgress& progress = {},
                                              bool digests = true);

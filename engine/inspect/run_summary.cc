@@ -71,7 +71,7 @@ json SummaryOfRun(const std::string& directory) {
     summary["optimizer"] = run->optimizer;
     if (!run->parts.empty()) {
       const RunPart& part = run->parts.back();
-      const auto glance = GlanceAtRunDirectory(directory);
+      const auto glance = GlanceAtRunDirectory(AbsolutePath(directory).value_or(directory));
       const bool gone =
           part.state == "running" && glance.ok() && glance->readable && !glance->in_use;
       summary["state"] = gone ? "killed" : part.state;

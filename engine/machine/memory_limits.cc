@@ -124,7 +124,8 @@ uint64_t CgroupMemoryLimitBytes() {
 }
 
 uint64_t MachineMemoryBytes() {
-  return std::min(ProcField("/proc/meminfo", "MemTotal"), CgroupMemoryLimitBytes());
+  const uint64_t machine = ProcField("/proc/meminfo", "MemTotal");
+  return machine == 0 ? CgroupMemoryLimitBytes() : std::min(machine, CgroupMemoryLimitBytes());
 }
 
 absl::Status CheckGivenBudgets(uint64_t device_bytes, uint64_t host_bytes, int processes) {

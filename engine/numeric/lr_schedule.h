@@ -34,6 +34,7 @@ struct ScheduleSpec {
 
   Kind kind = Kind::kConstant;
   int64_t warmup_steps = 0;  // DeepSpeed's warmup_num_steps: 1000 there by default, at least 2
+  double warmup_part = 0;    // where above 0, warmup_steps becomes this part of the run's steps
 
   double num_cycles = 0.5;  // kCosine
 

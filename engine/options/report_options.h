@@ -30,8 +30,9 @@ struct ReportOptions {
 
   bool explain = false;  // the log has the whole plan, line by line
 
-  int64_t eval_every = 0;       // 0: only at the end, when there is evaluation data
-  std::string metric = "loss";  // by which one is the best: of MeasureKinds
+  int64_t eval_every = 0;         // 0: only at the end, when there is evaluation data
+  bool eval_every_epoch = false;  // eval_every becomes an epoch's steps
+  std::string metric = "loss";    // by which one is the best: of MeasureKinds
 
   std::string tensorboard;  // directory for event files; empty: none
 

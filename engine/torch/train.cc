@@ -4,6 +4,7 @@
 #include <ATen/Version.h>
 #include <torch/version.h>
 
+#include <cmath>
 #include <memory>
 #include <optional>
 
@@ -265,6 +266,22 @@ void SayIfACopyIsMade(RunStorage& storage, const absl::Status& failure) {
                           copies->directory(), " is made: ", failure.message()));
 }
 
+// What is said in epochs, or in parts of the run, becomes steps.
+void ResolveSteps(int64_t samples, TrainOptions* options) {
+  const int64_t batch = options->micro_batch * options->accumulate * options->ranks;
+  if (options->steps == 0) options->steps = StepsForEpochs(options->epochs, samples, batch);
+  if (options->eval_every_epoch) options->eval_every = StepsForEpochs(1, samples, batch);
+  ScheduleSpec& schedule = options->schedule;
+  if (schedule.warmup_part > 0) {
+    schedule.warmup_steps =
+        static_cast<int64_t>(std::ceil(schedule.warmup_part * static_cast<double>(options->steps)));
+  }
+  if (options->rank == 0 && schedule.warmup_steps >= options->steps) {
+    LogWarning(absl::StrCat("the learning rate never reaches its full value: the warm-up takes ",
+                            schedule.warmup_steps, " steps, and the run has ", options->steps));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* evaluation,
@@ -275,9 +292,7 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
   RETURN_IF_ERROR(ValidateTrainOptions(options));
   ASSIGN_OR_RETURN(const ModelDescription description, DescribeModel(model, options.freeze));
   if (data.size() < 1) return absl::InvalidArgumentError("the data has no samples");
-  if (options.steps == 0) {
-    options.steps = StepsForEpochs(options.epochs, data.size(), options.global_batch());
-  }
+  ResolveSteps(data.size(), &options);
   options.identity.emplace_back("data", data.fingerprint());
   Launch launch;
   if (options.ranks > 1) {

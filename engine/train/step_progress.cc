@@ -45,7 +45,8 @@ std::vector<ProgressDetail> StepDetails(const StepMetrics& row, const Throughput
     details.push_back({absl::StrFormat("epoch %.2f/%.4g", epoch, epochs), Importance::kLess});
   }
   details.push_back({absl::StrCat(FormatRate(speed.per_second), " ",
-                                  speed.unit == "tokens" ? "tok" : speed.unit, "/s"), Importance::kMore});
+                                  speed.unit == "tokens" ? "tok" : speed.unit, "/s"),
+                     Importance::kMore});
   return details;
 }
 

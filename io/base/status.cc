@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace spillway {
@@ -29,7 +30,7 @@ constexpr ErrnoMeaning kMeanings[] = {
     {EPERM, kPermissionDenied,
      "the kernel or a sandbox forbids it to this user: check privileges and the container's "
      "profile"},
-    {ENOENT, kNotFound, "check the path; its parent must exist"},
+    {ENOENT, kNotFound, "check the path"},
     {EEXIST, kAlreadyExists, "remove it, or choose another name"},
     {EINVAL, kInvalidArgument,
      "the filesystem does not take this request (size, alignment or flag)"},
@@ -66,6 +67,9 @@ absl::Status ErrnoStatus(int error, absl::string_view what) {
   std::string message = absl::StrCat(what, ": ", description ? description : "unknown error", " (",
                                      name ? std::string(name) : absl::StrCat("errno ", error), ")");
   if (!meaning.remedy.empty()) absl::StrAppend(&message, "; ", meaning.remedy);
+  if (error == ENOENT && absl::StartsWith(what, "create")) {
+    absl::StrAppend(&message, ": its parent must exist");
+  }
   return absl::Status(meaning.code, message);
 }
 

@@ -170,7 +170,7 @@ class DataTest(BadInput):
                                                 {"role": "assistant", "content": "Ho"}]},
                 "dpo.jsonl": {"prompt": "a", "completion": "b"}, "qa.jsonl": {"prompt": "a\n", "completion": "b"}}
         for name, row in rows.items():
-            said = self.refuse(2, name + ":1", data=self.write(name, json.dumps(row) + "\n"), tokenizer="bytes")
+            said = self.refuse(2, name + ":1", data=self.write(name, json.dumps(row) + "\n"), tokenizer="chars")
             command = re.search(r"`(jq .*)`", said).group(1)
             subprocess.run(command, shell=True, check=True)
             with open(self.path(name.replace(".jsonl", ".spillway.jsonl")), encoding="utf-8") as file:
@@ -186,7 +186,7 @@ class DataTest(BadInput):
                             ["tool_calls", "not supported"]),
                            ({"messages": [{"role": "assistant", "content": None}]}, ["content", "null"])):
             self.refuse(2, "x.jsonl:1", *words, data=self.write("x.jsonl", json.dumps(row) + "\n"),
-                        tokenizer="bytes")
+                        tokenizer="chars")
 
     def test_short(self):
         write_tokens(self.path("short.bin"), 16, 64)
@@ -571,7 +571,7 @@ class HubTest(BadInput):
         self.assert_run(self.train_named("org/tiny", download=True), 2, "no hf on PATH", "pip install")
         self.whole()
         os.rename(self.cache, self.path("remote"))
-        self.fake("hf", f'echo "fetching $@"; echo to-stderr >&2; [ "$3" = org/tiny ] || exit 3; '
+        self.fake("hf", f'echo "fetching $@"; echo to-stderr >&2; [ "$2" = org/tiny ] || exit 3; '
                         f'mkdir -p {self.path("hf")}; cp -r {self.path("remote")} {self.cache}')
         self.assert_run(self.train_named("org/tiny"), 2, "--download runs that first")
         said = run("generate", "--model", "org/other", "--prompt", "a", "--download", variables=self.variables)

@@ -222,7 +222,7 @@ class ClassifyTest(CliTest):
         many = [{"text": row["sentence"], "label": stars} for row, stars in zip(self.rows_in, (5, 1, 3) * 22)]
         self.begin_afresh()
         data = self.write("stars.jsonl", jsonl(many))
-        self.assert_run(self.classify(data=data, steps=1, resume=True), 0, "the 3 of", "1, 3, 5")
+        self.assert_run(self.classify(data=data, steps=1), 0, "the 3 of", "1, 3, 5")
         self.assertEqual(read_json(self.output, "model/config.json")["id2label"], {"0": "1", "1": "3", "2": "5"})
         unseen = self.write("unseen.jsonl", jsonl(many[:2] + [{"text": "x", "label": 4}]))
         self.begin_afresh()
@@ -238,7 +238,7 @@ class ClassifyTest(CliTest):
         self.assert_nothing_left()
         # A config with names of its own says which line would take the data's.
         self.write("model-in/config.json", BERT)
-        self.assert_run(self.classify(data=data), 2, "stars.jsonl:1", "none of the 2 of config.json (id2label): bad, good",
+        self.assert_run(self.classify(data=data), 2, "stars.jsonl:3", "none of the 2 of config.json (id2label): bad, good",
                         '"id2label": {"0":"1","1":"3","2":"5"}')
 
     def test_a_head_of_two_layers_is_trained_whole_beside_adapters(self):

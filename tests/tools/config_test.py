@@ -263,18 +263,6 @@ class ConfigTest(CliTest):
                                   "no_export": True, "swap": None, "offload": None} | flags)
             self.assert_run(other, 0 if "compute" in flags else 2, *words)
 
-    def test_what_train_does_otherwise_is_said(self):
-        for flag, words in {"--logging_steps": ["metrics.jsonl"],
-                            "--resume_from_checkpoint": ["--resume"],
-                            "--eval-strategy=steps": ["--eval-every"],
-                            "--load_in_8bit": ["--base-dtype int8"],
-                            "--task_name": ["--task classify"],
-                            "--seq_length": ["did you mean", "--seq-len"]}.items():
-            result = run("train", "--model", self.model, "--data", self.data, "--output",
-                         self.output, flag, "10")
-            self.assert_run(result, 2, flag, *words)
-            self.assert_nothing_left()
-
     def refuse(self, text, *words):
         result = self.train(config=self.config_file(text), micro_batch=None)
         self.assert_run(result, 2, *words)

@@ -167,7 +167,8 @@ class FrontDoor(CliTest):
         self.assert_run(run("tran", "--model", "x"), 2, "unknown subcommand tran; did you mean train?")
         self.assert_run(run("xyzzy"), 2, "unknown subcommand xyzzy (spillway --help")
         self.assert_run(run("--versio"), 2, "unknown argument --versio; did you mean --version?")
-        self.assert_run(run("bench", "adam", "--parms", "1"), 2, "--params", "spillway bench adam --help")
+        self.assert_run(run("bench", "adam", "--parms", "1"), 2, "unknown argument --parms; did you mean --params?")
+        self.assert_run(run("bench", "adam", "--nonsense", "1"), 2, "--nonsense (spillway bench adam --help lists")
 
 
 if __name__ == "__main__":

@@ -59,6 +59,34 @@ class ExamplesTest(OneCoreTest):
                  "hundertnull", "zigzehn")
         self.assertEqual([words for words in wrong if words in german], [])
 
+    def quickstart(self, code=0, said=(), **variables):
+        """All that tools/quickstart says; its variables are given without QUICKSTART_."""
+        given = {"QUICKSTART_" + key.upper(): str(value) for key, value in variables.items()}
+        result = subprocess.run(
+            [os.path.join(ROOT, "tools", "quickstart")], capture_output=True, text=True, timeout=600,
+            cwd=self.dir, env=environment() | {"SPILLWAY": program(), "QUICKSTART_OUT": self.output} | given)
+        self.assert_run(result, code, *said)
+        return result.stdout + result.stderr
+
+    @unittest.skipUnless(BIBLE, "bible-kjv is not installed")
+    def test_quickstart(self):
+        tiny = dict(steps=3, compared_steps=2, warmup=2, vocabulary=280, seq_len=128, micro_batch=1, tokens=3)
+        text = self.quickstart(said=["All are equal to the last digit"], **tiny)
+        first, again = (read_rows(os.path.join(self.output, run, "metrics.jsonl"))
+                        for run in ("run", "again"))
+        self.assertEqual(len(first), 3)
+        self.assertEqual([row["loss"] for row in again], [row["loss"] for row in first[:2]])
+        for row in again:
+            self.assertIn(repr(row["loss"]) + " ", text)
+        # The state was where the text says: in memory, and on disk within the budgets.
+        self.assertEqual(sum(row["bytes"]["nvme_written"] for row in first), 0)
+        self.assertGreater(again[-1]["bytes"]["nvme_written"], 0)
+        for budget in ("device", "host"):
+            self.assertLessEqual(again[-1]["peak_bytes"][budget], 64 * 2 ** 20)
+        # Losses of different learning rates are not compared.
+        self.quickstart(code=1, said=["QUICKSTART_COMPARED_STEPS=3 is more than QUICKSTART_WARMUP=2"],
+                        **tiny | {"compared_steps": 3})
+
     @unittest.skipUnless(BIBLE, "bible-kjv is not installed")
     def test_dialogue(self):
         self.example("dialogue", rows=24, held_out=4, answers=1, steps=1, micro_batch=2,

@@ -4,11 +4,11 @@
 import hashlib
 import json
 import os
+import pwd
 import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import unittest
 import zipfile
@@ -23,14 +23,18 @@ SYSTEM_TORCH = "/usr/local/lib/spillway/torch"
 class InstalledTest(CliTest):
     """Each case has a copy of an installed Spillway in self.prefix, and a HOME of its own."""
 
+    made = None
+
     @classmethod
     def setUpClass(cls):
         cls.build = os.path.dirname(program())
         cls.torch = os.path.realpath(os.path.join(cls.build, "torch"))
-        cls.made = tempfile.mkdtemp(prefix="spillway-package-", dir=os.environ.get("SPILLWAY_TEST_DIR") or os.getcwd())
-        cls.addClassCleanup(shutil.rmtree, cls.made, ignore_errors=True)
-        subprocess.run(["cmake", "--install", cls.build, "--prefix", os.path.join(cls.made, "prefix"), "--strip",
-                        "--component", "program"], check=True, capture_output=True)
+        if InstalledTest.made is None:
+            InstalledTest.made = tempfile.mkdtemp(prefix="spillway-package-", dir=os.environ.get("SPILLWAY_TEST_DIR") or os.getcwd())
+            unittest.addModuleCleanup(shutil.rmtree, cls.made)
+            os.chmod(cls.made, 0o755)
+            subprocess.run(["cmake", "--install", cls.build, "--prefix", os.path.join(cls.made, "prefix"), "--strip",
+                            "--component", "program"], check=True, capture_output=True)
 
     def setUp(self):
         super().setUp()
@@ -153,23 +157,23 @@ class Setup(InstalledTest):
         with open(path, "rb") as file:
             return f"{project}=={version} --hash=sha256:{hashlib.sha256(file.read()).hexdigest()}\n"
 
-    def offline(self, **changes):
-        # python3 without an installed PyTorch.
-        return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": self.wheels, "PYTHONNOUSERSITE": "1",
-                "PATH": self.python("torch") + ":" + os.environ["PATH"], **changes}
+    def offline(self, python="plain"):
+        return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": self.wheels, "PATH": self.python(python) + ":" + os.environ["PATH"]}
 
     def python(self, kind):
         """A folder with a python3 to be put before the real one's."""
         folder = self.path("python-" + kind)
         if not os.path.exists(folder):
             real = shutil.which("python3")
+            fails = 'case "$*" in *" download "*) exit 1 ;; esac'
             action = {
                 # Says that no PyTorch is installed.
-                "torch": 'case "$*" in *find_spec*) exit 0 ;; esac',
-                # Downloads, says so, and hangs.
-                "hangs": f'case "$*" in *find_spec*) exit 0 ;; *" download "*) "{real}" "$@"; : >"{self.path("fetched")}"; sleep 600 ;; esac',
+                "plain": 'case "$*" in *find_spec*) exit 0 ;; esac',
+                # Has fetched a part, and hangs.
+                "hangs": 'case "$*" in *find_spec*) exit 0 ;; *" download "*) echo part >"$TMPDIR/part"; sleep 600 ;; esac',
                 "none": f'echo called >>"{self.path("called")}"; exit 1',
-                "installed": f'case "$*" in *find_spec*) echo "{self.path("site/torch")}"; exit 0 ;; esac',
+                "offline": fails,
+                "installed": f'case "$*" in *find_spec*) echo "{self.path("site/torch")}"; exit 0 ;; esac\n{fails}',
             }[kind]
             self.write(f"python-{kind}/python3", f'#!/bin/bash\n{action}\nexec "{real}" "$@"\n')
             os.chmod(os.path.join(folder, "python3"), 0o755)
@@ -181,84 +185,89 @@ class Setup(InstalledTest):
     EXPECTED = ["LICENSE", "lib/libc10.so", "lib/libgomp.so.1", "lib/libtorch_cpu.so", "runtime/libcudart.so.13",
                 "runtime/libcupti.so.13", "version.py"]
 
-    def setup(self, *words, **changes):
-        return self.run_installed("setup", "--prefix", self.prefix, *words, **self.offline(**changes))
+    def setup(self, *words, python="plain", **changes):
+        return self.run_installed("setup", "--prefix", self.prefix, *words, **(self.offline(python) | changes))
 
-    def test_places_it_once(self):
-        result = self.setup()
+    def left(self):
+        return [name for name in os.listdir(self.library_folder) if name.startswith("torch")]
+
+    def test_killed_half_way_and_once_more(self):
         torch = os.path.join(self.library_folder, "torch")
+        part = os.path.join(self.library_folder, "torch.new", "tmp", "part")
+        for signal_number, left in ((signal.SIGTERM, []), (signal.SIGKILL, ["torch.new"])):
+            process = self.start(["setup", "--prefix", self.prefix], os.path.join(self.prefix, "bin", "spillway"),
+                                 start_new_session=True, env=self.variables(**self.offline("hangs")))
+            self.wait_for(lambda: os.path.exists(part), process)
+            os.killpg(process.pid, signal_number)
+            process.wait()
+            self.assertEqual(self.left(), left)
+        result = self.setup()
         self.assert_run(result, 0, f"fetching 531 MB, unpacked 460 MB, into {torch}", "LibTorch is there")
         self.assertEqual(self.placed(torch), self.EXPECTED)
-        self.assertEqual([name for name in os.listdir(self.library_folder) if name.startswith("torch")], ["torch"])
+        self.assertEqual(self.left(), ["torch"])
         self.assertEqual(self.doctor()[1], torch)
-        # A second time nothing is fetched, whether the place is said or not.
-        calls = {"PATH": self.python("none") + ":" + os.environ["PATH"]}
-        self.assert_run(self.setup(**calls), 0, "nothing to do", torch)
-        self.assert_run(self.run_installed("setup", **calls), 0, "nothing to do", torch)
+        # Once more nothing is fetched, whether the place is said or not.
+        self.assert_run(self.setup(python="none"), 0, "nothing to do", torch)
+        self.assert_run(self.run_installed("setup", **self.offline("none")), 0, "nothing to do", torch)
         self.assertFalse(os.path.exists(self.path("called")))
 
     def test_an_ordinary_users_place(self):
-        """--prefix aside, as the user that this test runs as."""
-        script = os.path.join(self.library_folder, "setup_torch")
-        result = subprocess.run(["bash", script, "--into", self.user_folder, "--version", self.torch_version()],
-                                capture_output=True, text=True, env=self.variables(**self.offline()))
-        self.assert_run(result, 0, "LibTorch is there")
-        self.assertEqual(self.placed(os.path.join(self.user_folder, "torch")), self.EXPECTED)
-        self.assertEqual(self.doctor()[1], os.path.join(self.user_folder, "torch"))
+        given = self.fake_torch(self.path("given"), self.torch_version())
 
-    def test_killed_half_way(self):
-        torch, new = (os.path.join(self.library_folder, name) for name in ("torch", "torch.new"))
-        for signal_number in (signal.SIGTERM, signal.SIGKILL):
-            process = self.start(["setup", "--prefix", self.prefix], os.path.join(self.prefix, "bin", "spillway"),
-                                 start_new_session=True,
-                                 env=self.variables(**self.offline(PATH=self.python("hangs") + ":" + os.environ["PATH"])))
-            self.wait_for(lambda: os.path.exists(self.path("fetched")), process)
-            os.unlink(self.path("fetched"))
-            self.assertEqual(len(os.listdir(os.path.join(new, "wheels"))), 3)
-            os.killpg(process.pid, signal_number)
-            process.wait()
-            self.assertFalse(os.path.exists(torch))
-            self.assertEqual(os.path.exists(new), signal_number == signal.SIGKILL)
-        self.assert_run(self.setup(), 0, "LibTorch is there")
-        self.assertEqual(self.placed(torch), self.EXPECTED)
-        self.assertFalse(os.path.exists(new))
+        def become_nobody():
+            os.setgid(pwd.getpwnam("nobody").pw_gid)
+            os.setuid(pwd.getpwnam("nobody").pw_uid)
+
+        as_nobody = os.geteuid() == 0
+        if as_nobody:
+            os.chown(self.home, pwd.getpwnam("nobody").pw_uid, -1)
+            if subprocess.run(["test", "-r", given], preexec_fn=become_nobody).returncode != 0:
+                self.skipTest("nobody cannot reach this folder")
+        result = subprocess.run([os.path.join(self.prefix, "bin", "spillway"), "setup", "--torch", given], capture_output=True,
+                                text=True, env=self.variables(), preexec_fn=become_nobody if as_nobody else None)
+        torch = os.path.join(self.user_folder, "torch")
+        self.assert_run(result, 0, f"{torch} is a link to {given}")
+        self.assertEqual(self.doctor()[1], given)
+        if as_nobody:
+            result = subprocess.run([os.path.join(self.prefix, "bin", "spillway"), "setup", "--prefix", self.prefix], text=True,
+                                    capture_output=True, env=self.variables(), preexec_fn=become_nobody)
+            self.assert_run(result, 1, "cannot write into " + self.library_folder, "--prefix DIR")
 
     def test_links_to_an_installed_pytorch(self):
         torch = os.path.join(self.library_folder, "torch")
         installed = self.fake_torch(self.path("site/torch"), self.torch_version())
-        python = {"PATH": self.python("installed") + ":" + os.environ["PATH"]}
-        self.assert_run(self.setup(**python), 0, f"is a link to the PyTorch {self.torch_version()} of python3, {installed}")
+        self.assert_run(self.setup(python="installed"), 0,
+                        f"is a link to the PyTorch {self.torch_version()} of python3, {installed}")
         self.assertEqual(os.readlink(torch), installed)
         # As asked for, over the link; and fetched over that.
         other = self.fake_torch(self.path("other"), self.torch_version())
         self.assert_run(self.setup("--torch", other), 0)
         self.assertEqual(os.readlink(torch), other)
-        self.assert_run(self.setup("--fetch", **python), 0, "fetching")
+        self.assert_run(self.setup("--fetch"), 0, "fetching")
         self.assertEqual(self.placed(torch), self.EXPECTED)
         self.assertTrue(os.path.exists(os.path.join(other, "version.py")))
         # Not one of another version.
         shutil.rmtree(installed)
         self.fake_torch(installed, "2.0.1")
-        shutil.rmtree(torch)
         self.assert_run(self.setup("--torch", installed), 1, f"--torch {installed} is LibTorch 2.0.1")
-        self.assert_run(self.setup(**python), 0, "fetching")
-        self.assertFalse(os.path.islink(torch))
+        self.assertEqual(self.placed(torch), self.EXPECTED)
+        shutil.rmtree(torch)
+        self.assert_run(self.setup(python="installed"), 1, "fetching 531 MB", "pip could not fetch")
+        self.assertEqual(self.left(), [])
 
     def test_errors(self):
         self.assert_run(self.setup("--fetch", "--torch", "x"), 2, "give one of the two")
-        self.assert_run(self.setup(PIP_NO_INDEX="0", PIP_INDEX_URL="http://127.0.0.1:9/simple", PIP_RETRIES="0",
-                                   PIP_FIND_LINKS=self.swap), 1, "pip could not fetch torch==", "when the network is back")
-        self.write("little/df", "#!/bin/sh\necho; echo x 1 1 20480 1 x\n")
-        os.chmod(self.path("little/df"), 0o755)
-        self.assert_run(self.setup(PATH=self.path("little") + ":" + self.offline()["PATH"]), 1,
-                        "LibTorch needs 1100 MiB in", "and 20 MiB are free")
+        self.assert_run(self.setup(python="offline"), 1, "pip could not fetch torch==", "when the network is back")
+        self.write("python-plain/df", "#!/bin/sh\necho; echo x 1 1 20480 1 x\n")
+        os.chmod(self.path("python-plain/df"), 0o755)
+        self.assert_run(self.setup(), 1, "LibTorch needs 1100 MiB in", "and 20 MiB are free")
+        os.unlink(self.path("python-plain/df"))
         # Another content than the list's.
         self.wheel("torch", self.torch_version(), "cp311-cp311-manylinux_2_28_x86_64", {"torch/version.py": "other"})
         self.assert_run(self.setup(), 1, "hash", "pip could not fetch")
-        self.assertEqual([name for name in os.listdir(self.library_folder) if name.startswith("torch")], [])
+        self.assertEqual(self.left(), [])
         # A build is no installed program.
-        result = cli_testing.run("setup", "--prefix", self.dir)
-        self.assert_run(result, 1, "tools/setup")
+        self.assert_run(cli_testing.run("setup", "--prefix", self.dir), 1, "in a clone tools/setup fetches LibTorch")
 
 
 class Packages(InstalledTest):
@@ -323,19 +332,13 @@ class Packages(InstalledTest):
         libraries = subprocess.run(["ldd", os.path.join(self.prefix, "bin", "spillway")], capture_output=True, text=True,
                                    check=True, env=self.variables()).stdout
         runtime = r"^(linux-vdso|ld-linux|lib(c|m|mvec|dl|rt|pthread|gcc_s|stdc\+\+)\.so)"
-        outside = [line.split()[0] for line in libraries.splitlines() if folder not in line]
+        outside = [line.split()[0] for line in libraries.splitlines() if "/bin/../lib/spillway/" not in line]
         self.assertEqual([name for name in outside if not re.match(runtime, os.path.basename(name))], [])
         for name in ("libsoxr.so.0", "libsndfile.so.1", "setup_torch"):
             self.assertTrue(os.path.isfile(os.path.join(folder, name)), name)
         result = self.run_installed(*self.flags(steps=1), SPILLWAY_TORCH=self.torch)
         self.assert_run(result, 0)
         self.assertRegex(self.said, r"needs glibc 2\.\d+ and libstdc\+\+ with GLIBCXX_3\.4\.\d+, or later")
-
-    def test_same_bytes(self):
-        before = cli_testing.digest_of(self.file(".deb"))
-        os.unlink(self.file(".deb"))
-        self.assertEqual(self.package("deb").returncode, 0)
-        self.assertEqual(cli_testing.digest_of(self.file(".deb")), before)
 
 
 if __name__ == "__main__":

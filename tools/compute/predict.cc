@@ -300,7 +300,7 @@ void PrintPredicted(const PredictRun& run, const TextMeasures& measures) {
 }
 
 // That the files are there, and of formats that the model's data may have.
-absl::Status CheckData(const PredictTask& task, const ModelConfig& config) {
+absl::Status CheckTaskData(const PredictTask& task, const ModelConfig& config) {
   const DecoderConfig& decoder = config.decoder;
   const bool of_words = decoder.classifier && decoder.classifier->of_tokens;
   for (const std::string& file : task.files) {
@@ -316,7 +316,7 @@ absl::Status CheckData(const PredictTask& task, const ModelConfig& config) {
 
 absl::StatusOr<bool> PredictFile(const PredictTask& task) {
   ASSIGN_OR_RETURN(const std::unique_ptr<TextModel> model, OpenTextModel(task, kAnswerTemperature));
-  RETURN_IF_ERROR(CheckData(task, model->config));
+  RETURN_IF_ERROR(CheckTaskData(task, model->config));
   if (model->config.resnet) return ClassifyPictures(task, *model);
   if (task.files.size() > 1) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -17,18 +17,31 @@ TEST(NearestName, FindsSlipsOfTheKeyboard) {
   EXPECT_EQ(NearestName("rl", kKnown), "lr");
 }
 
-TEST(NearestName, FindsTheNameThatContainsIt) {
+TEST(NearestName, FindsTheNameWithMoreWords) {
   EXPECT_EQ(NearestName("batch_size", kKnown), "train_batch_size");
   EXPECT_EQ(NearestName("--batch", {"--trace", "--micro-batch"}), "--micro-batch");
+  EXPECT_EQ(NearestName("--batch", {"--my-micro-batch", "--micro-batch"}), "--micro-batch");
+  EXPECT_EQ(NearestName("--length", {"--max-length", "--min-length"}), "") << "either";
+  EXPECT_EQ(NearestName("--pack", {"--packing-strategy"}), "") << "a part of a word";
 }
 
-TEST(NearestName, FindsTheNameThatItBeginsOrEndsWith) {
-  const std::vector<std::string> flags = {"--trace", "--l", "--lr", "--steps", "--epochs"};
-  EXPECT_EQ(NearestName("--lrate", flags), "--lr");
-  EXPECT_EQ(NearestName("--steps-per-window", flags), "--steps");
+TEST(NearestName, FindsTheNameWithFewerWords) {
+  const std::vector<std::string> flags = {"--trace", "--l",      "--lr",
+                                          "--steps", "--epochs", "--data"};
   EXPECT_EQ(NearestName("--number_of_epochs", flags), "--epochs");
+  EXPECT_EQ(NearestName("--data_path", flags), "--data");
+  EXPECT_EQ(NearestName("--dataset_text_field", flags), "");
+  EXPECT_EQ(NearestName("--steps-per-window", flags), "");
   EXPECT_EQ(NearestName("--allreduce", flags), "");
+  EXPECT_EQ(NearestName("--initial_lr", flags), "") << "too short to mean it";
   EXPECT_EQ(NearestName("--", flags), "");
+}
+
+TEST(NearestName, TwoLettersMayDifferAndAThirdOfThem) {
+  EXPECT_EQ(NearestName("gradeint_clpping", kKnown), "gradient_clipping");
+  EXPECT_EQ(NearestName("gradeint_clppin", kKnown), "") << "three";
+  EXPECT_EQ(NearestName("oio", kKnown), "aio");
+  EXPECT_EQ(NearestName("oia", kKnown), "") << "two of three";
 }
 
 TEST(NearestName, ASlipIsNearerThanANameThatIsMerelyLikeIt) {

@@ -5,9 +5,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "engine/config/deepspeed_keys.h"
-#include "engine/config/trainer_flags.h"
+#include "engine/config/other_flags.h"
+#include "gtest/gtest.h"
 #include "io/file.h"
 
 namespace spillway {
@@ -100,16 +103,29 @@ TEST(ConfigDocument, SaysWhyAsTheErrorsDo) {
   }
 }
 
-TEST(ConfigDocument, HasTheTrainersFlags) {
-  const std::string document = Document();
-  for (const FlagAlias& alias : TrainerFlagAliases()) {
-    const std::string row = absl::StrCat("| `", alias.alias, "` | `", alias.flag, "` |");
-    EXPECT_TRUE(absl::StrContains(document, row)) << row;
+// What stands in docs/CONFIG.md of `flag`, together with those that have the same answer:
+// "| `--a`, `--b`, unless `none` | text |".
+std::string RowOf(const OtherFlag& flag) {
+  std::vector<std::string> names;
+  for (const OtherFlag& other : OtherTrainFlags()) {
+    if (other.kind == flag.kind && absl::string_view(other.text) == flag.text &&
+        absl::string_view(other.harmless) == flag.harmless) {
+      names.push_back(absl::StrCat("`", other.name, "`"));
+    }
   }
-  for (const std::string& flag : TrainerFlagsWithAdvice()) {
-    EXPECT_TRUE(absl::StrContains(document, absl::StrCat("`", flag, "`"))) << flag;
-    EXPECT_TRUE(absl::StrContains(document, absl::StrCat("| ", TrainerFlagAdvice(flag), " |")))
-        << flag;
+  std::string harmless;
+  if (*flag.harmless != '\0') {
+    harmless = absl::StrCat(", unless `", absl::StrReplaceAll(flag.harmless, {{"|", "`, `"}}), "`");
+  }
+  const char* const quote = flag.kind == OtherFlag::Kind::kAlias ? "`" : "";
+  return absl::StrCat("| ", absl::StrJoin(names, ", "), harmless, " | ", quote, flag.text, quote,
+                      " |");
+}
+
+TEST(ConfigDocument, HasTheFlagsOfOtherPrograms) {
+  const std::string document = Document();
+  for (const OtherFlag& flag : OtherTrainFlags()) {
+    EXPECT_TRUE(absl::StrContains(document, RowOf(flag))) << RowOf(flag);
   }
 }
 

@@ -12,7 +12,7 @@ namespace spillway {
 namespace {
 
 using absl::StatusCode;
-using Parts = std::vector<std::string>;
+using Texts = std::vector<std::string>;
 
 constexpr StatusCode kNone = StatusCode::kNotFound, kInput = StatusCode::kInvalidArgument;
 
@@ -26,7 +26,7 @@ class DataFileTest : public testing::Test {
   absl::Status Check(const std::string& path, DataUse use = DataUse::kTokens) {
     return CheckDataFile("--data", path, use);
   }
-  void Refused(const std::string& path, const Parts& parts, DataUse use = DataUse::kTokens,
+  void Refused(const std::string& path, const Texts& parts, DataUse use = DataUse::kTokens,
                StatusCode code = kInput) {
     SCOPED_TRACE(path);
     ExpectError(Check(path, use), code, parts);
@@ -115,7 +115,7 @@ TEST_F(DataFileTest, OtherFormatsComeWithTheCommandThatMakesOneThatIsRead) {
   const struct {
     const char* name;
     std::string bytes;
-    Parts parts;
+    Texts parts;
   } cases[] = {
       {"a.parquet", "PAR1", {"a parquet file", "read_parquet(", "a.jsonl'", "--data "}},
       {"A.PARQUET", "PAR1", {"a parquet file"}},
@@ -168,7 +168,10 @@ TEST_F(DataFileTest, OtherEncodingsThanUtf8AreNamed) {
   Refused(Put("a.txt", "\0\0\xfe\xff\0\0\0a"s), {"its text is UTF-32"});
   Refused(Put("a.jsonl", "\xff\xfe{\0}\0"s), {"UTF-16", "a.utf8.jsonl"});
   for (const char* name : {"a.csv", "a.tsv"}) {
-    Refused(Put(name, "\xff\xfea\0"s), {"UTF-16"}, DataUse::kRows);
+    Refused(Put(name,
+                "\xff\xfe"
+                "a\0"s),
+            {"UTF-16"}, DataUse::kRows);
   }
   Refused(Put("a.jsonl", "{\0}\0\n\0"s), {"3 of its first 6 bytes are 0", "iconv -f utf-16le"});
   testing::internal::CaptureStderr();

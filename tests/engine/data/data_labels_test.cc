@@ -9,7 +9,6 @@ namespace {
 using Labels = std::vector<std::string>;
 using absl::StatusCode;
 using testing::ElementsAre;
-using Problem = ClassifierProblem;
 
 class DataLabelsTest : public testing::Test {
  protected:
@@ -25,7 +24,7 @@ class DataLabelsTest : public testing::Test {
 
   ScratchDirectory scratch_;
   ClassifierConfig classifier_ = {.labels = {"LABEL_0", "LABEL_1"},
-                                  .problem = Problem::kSingleLabel};
+                                  .problem = ClassifierProblem::kSingleLabel};
 };
 
 TEST_F(DataLabelsTest, NamesAreSortedByTheirBytes) {
@@ -54,7 +53,7 @@ TEST_F(DataLabelsTest, OtherNumbersAreNamesInTheirOrder) {
 }
 
 TEST_F(DataLabelsTest, OfListsAllNamesCount) {
-  classifier_.problem = Problem::kMultiLabel;
+  classifier_.problem = ClassifierProblem::kMultiLabel;
   EXPECT_THAT(*Find("a.jsonl",
                     "{\"text\": \"a\", \"label\": [\"x\", \"z\"]}\n"
                     "{\"text\": \"a\", \"label\": []}\n"

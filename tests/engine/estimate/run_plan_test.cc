@@ -71,6 +71,23 @@ TEST(RunPlan, PartsOfUnitsHaveNoInputs) {
   }
 }
 
+// Budgets are limits: it is what the plan takes that must be there.
+TEST(RunPlan, MemoryThatNoMachineHasIsRefused) {
+  const auto plan =
+      PlanRun(SmallModel(), Options(4 * kGiB, 4 * kGiB, false), {.memory = {10 * kMiB}});
+  ASSERT_TRUE(plan.ok() && plan->swaps.has_value());
+  EXPECT_TRUE(CheckMachineMemory(*plan, false, kGiB).ok());
+  const absl::Status refused = CheckMachineMemory(*plan, false, 20 * kMiB);
+  EXPECT_EQ(ExitCodeOf(refused), 3);
+  EXPECT_THAT(std::string(refused.message()),
+              testing::AllOf(HasSubstr("this machine has 20 MiB"), HasSubstr("--swap PATH")));
+  // A device's own memory is not this machine's.
+  const uint64_t host = plan->swaps->host_arena_bytes + plan->book_bytes;
+  EXPECT_TRUE(CheckMachineMemory(*plan, true, host).ok());
+  EXPECT_FALSE(CheckMachineMemory(*plan, false, host).ok());
+  EXPECT_FALSE(CheckMachineMemory(*plan, true, host - 1).ok());
+}
+
 TEST(RunPlan, TheSmallestBudgetsFitAndOneByteLessDoesNot) {
   for (bool swap : {true, false}) {
     for (uint64_t device : {20 * kMiB, 60 * kMiB, 400 * kMiB}) {

@@ -46,6 +46,11 @@ TEST(ErrnoStatus, SaysWhatHappenedToWhatAndWhatToDo) {
   EXPECT_EQ(ErrnoStatus(ENOSPC, "open /nvme/run/data-0").message(),
             "open /nvme/run/data-0: No space left on device (ENOSPC); free some space there, or "
             "name a path on another filesystem");
+  // What is to be made needs a parent; what is to be read is there, or not.
+  EXPECT_EQ(ErrnoStatus(ENOENT, "open a/x").message(),
+            "open a/x: No such file or directory (ENOENT); check the path");
+  EXPECT_THAT(std::string(ErrnoStatus(ENOENT, "create a/x").message()),
+              HasSubstr("check the path: its parent must exist"));
   EXPECT_THAT(std::string(ErrnoStatus(99999, "open x").message()), HasSubstr("errno 99999"));
 }
 

@@ -1,0 +1,649 @@
+#include "engine/config/other_flags.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "engine/base/nearest.h"
+#include "engine/config/deepspeed_values.h"
+#include "engine/config/train_flag_table.h"
+#include "engine/ranks/hostfile.h"
+#include "io/base/check.h"
+
+namespace spillway {
+namespace {
+
+using F = TrainFlags;
+using Kind = OtherFlag::Kind;
+using Values = OtherFlag::Values;
+constexpr Kind kAlias = Kind::kAlias, kSetting = Kind::kSetting, kNoEffect = Kind::kNoEffect,
+               kHint = Kind::kHint, kRefused = Kind::kRefused;
+constexpr Values kSwitch = Values::kSwitch, kOne = Values::kOne, kSeveral = Values::kSeveral;
+
+constexpr char kEveryStep[] = "OUTPUT/metrics.jsonl has every step";
+constexpr char kReadAhead[] = "data is read ahead without workers";
+constexpr char kPlanRecomputes[] = "the plan decides what is recomputed";
+constexpr char kPlanMoves[] = "the plan decides where state is kept and what moves";
+constexpr char kNoHub[] = "nothing is sent to a hub";
+constexpr char kNoTracker[] = "OUTPUT/metrics.jsonl and report.html have it";
+constexpr char kMeasures[] = "evaluation measures what the task has";
+constexpr char kOwnKernels[] = "the engine computes by its own kernels";
+constexpr char kEvaluationDtype[] = "evaluation computes in --dtype";
+constexpr char kLocalFiles[] = "the model is read from its directory, where it lies";
+constexpr char kNoCache[] = "encoded data is not cached";
+constexpr char kFewerRows[] = "make a smaller file, as with head -n N FILE";
+constexpr char kHeldOut[] = "give held-out rows in a file of their own: --eval-data FILE";
+constexpr char kStops[] = "a run does not stop early: give --steps, and see eval.jsonl";
+constexpr char kPreference[] =
+    "preference and reinforcement learning are not there: train on the preferred answers, as "
+    "prompt and completion";
+constexpr char kAdapterKind[] =
+    "of PEFT's adapters there is LoRA (--lora-r N, --use-rslora), and nothing else";
+constexpr char kRanks[] = "use --ranks N for N ranks on this machine, or a launcher";
+constexpr char kShard[] = "use --shard full (hybrid, gradients, none), and --offload";
+constexpr char kBatch[] =
+    "use --micro-batch N (samples computed at once) and --accumulate N (micro-batches in a step)";
+constexpr char kToFile[] =
+    "data comes from files: python3 -c \"from datasets import load_dataset; load_dataset('NAME', "
+    "split='train').to_json('train.jsonl')\", then --data train.jsonl";
+
+constexpr OtherFlag kTrainFlags[] = {
+    // Trainer and its example scripts: the same thing by another name.
+    {"--model_name_or_path", kAlias, kOne, "--model"},
+    {"--tokenizer_name", kAlias, kOne, "--tokenizer"},
+    {"--tokenizer_name_or_path", kAlias, kOne, "--tokenizer"},
+    {"--train_file", kAlias, kSeveral, "--data"},
+    {"--train_dir", kAlias, kOne, "--data"},
+    {"--validation_file", kAlias, kSeveral, "--eval-data"},
+    {"--validation_dir", kAlias, kOne, "--eval-data"},
+    {"--text_column_name", kAlias, kOne, "--text-keys"},
+    {"--text_column_names", kAlias, kOne, "--text-keys"},
+    {"--text_key", kAlias, kOne, "--text-keys"},
+    {"--label_column_name", kAlias, kOne, "--label-key"},
+    {"--output_dir", kAlias, kOne, "--output"},
+    {"--deepspeed", kAlias, kOne, "--config"},
+    {"--block_size", kAlias, kOne, "--seq-len"},
+    {"--max_length", kAlias, kOne, "--seq-len"},
+    {"--max_seq_length", kAlias, kOne, "--seq-len"},
+    {"--seq_length", kAlias, kOne, "--seq-len"},
+    {"--mlm_probability", kAlias, kOne, "--mask-probability"},
+    {"--audio_column_name", kAlias, kOne, "--source-key"},
+    {"--text_column", kAlias, kOne, "--source-key"},
+    {"--summary_column", kAlias, kOne, "--target-key"},
+    {"--num_train_epochs", kAlias, kOne, "--epochs"},
+    {"--per_device_train_batch_size", kAlias, kOne, "--micro-batch"},
+    {"--per_gpu_train_batch_size", kAlias, kOne, "--micro-batch"},
+    {"--gradient_accumulation_steps", kAlias, kOne, "--accumulate"},
+    {"--learning_rate", kAlias, kOne, "--lr"},
+    {"--max_grad_norm", kAlias, kOne, "--clip"},
+    {"--label_smoothing_factor", kAlias, kOne, "--label-smoothing"},
+    {"--warmup_steps", kAlias, kOne, "--warmup"},
+    {"--lr_scheduler_type", kAlias, kOne, "--schedule"},
+    {"--optim", kAlias, kOne, "--optimizer"},
+    {"--torch_dtype", kAlias, kOne, "--dtype"},
+    {"--save_steps", kAlias, kOne, "--commit-every"},
+    {"--eval_steps", kAlias, kOne, "--eval-every"},
+    {"--metric_for_best_model", kAlias, kOne, "--metric"},
+    {"--generation_num_beams", kAlias, kOne, "--num-beams"},
+    {"--ddp_timeout", kAlias, kOne, "--collective-timeout"},
+    {"--adafactor", kAlias, kSwitch, "--optimizer adafactor"},
+    {"--use_cpu", kAlias, kSwitch, "--device cpu"},
+    {"--no_cuda", kAlias, kSwitch, "--device cpu"},
+    {"--fp32", kAlias, kSwitch, "--dtype fp32"},
+    // TRL, PEFT, LLaMA-Factory, axolotl.
+    {"--lora_target_modules", kAlias, kSeveral, "--lora-targets"},
+    {"--lora_target", kAlias, kSeveral, "--lora-targets"},
+    {"--lora_rank", kAlias, kOne, "--lora-r"},
+    {"--lora_modules_to_save", kAlias, kSeveral, "--modules-to-save"},
+    {"--additional_target", kAlias, kSeveral, "--modules-to-save"},
+    {"--load_in_4bit", kAlias, kSwitch, "--base-dtype nf4"},
+    {"--load_in_8bit", kAlias, kSwitch, "--base-dtype int8"},
+    {"--base_model", kAlias, kOne, "--model"},
+    {"--sequence_len", kAlias, kOne, "--seq-len"},
+    {"--cutoff_len", kAlias, kOne, "--seq-len"},
+    {"--micro_batch_size", kAlias, kOne, "--micro-batch"},
+    {"--num_epochs", kAlias, kOne, "--epochs"},
+    {"--lr_scheduler", kAlias, kOne, "--schedule"},
+    {"--peft_use_rslora", kAlias, kSwitch, "--use-rslora true"},
+    {"--pad_to_sequence_len", kAlias, kSwitch, "--pad-to-max-length true"},
+
+    // Said in several flags there, or with other values.
+    {"--bf16", kSetting, kSwitch, "--dtype bf16; False: fp32", "", &F::bf16},
+    {"--fp16", kSetting, kSwitch, "--dtype fp16; False: fp32", "", &F::fp16},
+    {"--adam_beta1", kSetting, kOne, "the first of --betas", "", &F::adam_beta1},
+    {"--adam_beta2", kSetting, kOne, "the second of --betas", "", &F::adam_beta2},
+    {"--adam_epsilon", kSetting, kOne, "--eps, except with Adafactor", "", &F::adam_epsilon},
+    {"--max_steps", kSetting, kOne, "--steps; below 1 it says nothing", "", &F::max_steps},
+    {"--warmup_ratio", kSetting, kOne, "--warmup, as a fraction of the steps", "",
+     &F::warmup_ratio},
+    {"--overwrite_output_dir", kSetting, kSwitch, "--overwrite", "", &F::overwrite_output_dir},
+    {"--packing", kSetting, kSwitch, "--samples packed; False: padded", "", &F::packing},
+    {"--sample_packing", kSetting, kSwitch, "--samples packed; False: padded", "", &F::packing},
+    {"--use_peft", kSetting, kSwitch,
+     "TRL's LoRA: --lora-r 16 --lora-alpha 32 --lora-dropout 0.05, where these are not given; "
+     "False: no LoRA",
+     "", &F::use_peft},
+    {"--do_eval", kSetting, kSwitch, "needs --eval-data FILE, on which every run is evaluated", "",
+     &F::do_eval},
+    {"--eval_strategy", kSetting, kOne,
+     "steps: --eval-every, by default --logging_steps; epoch: --eval-every epoch; no: only at the "
+     "end",
+     "", &F::eval_strategy},
+    {"--evaluation_strategy", kSetting, kOne, "as --eval_strategy", "", &F::eval_strategy},
+    {"--logging_steps", kSetting, kOne, kEveryStep, "", &F::logging_steps},
+    {"--save_strategy", kSetting, kOne,
+     "no: --commit-every 0; steps, epoch: commits go by --commit-every", "", &F::save_strategy},
+    {"--save_total_limit", kSetting, kOne,
+     "--keep, where there is --persist; without it there is one commit", "", &F::save_total_limit},
+    {"--report_to", kSetting, kSeveral,
+     "tensorboard, all: --tensorboard OUTPUT/runs (or --logging_dir); others have no effect", "",
+     &F::report_to},
+    {"--logging_dir", kSetting, kOne, "the directory of --report_to tensorboard", "",
+     &F::logging_dir},
+    {"--validation_split_percentage", kSetting, kOne,
+     "no effect beside --eval-data; alone it is refused", "", &F::validation_split},
+    {"--val_size", kSetting, kOne, "as --validation_split_percentage", "", &F::validation_split},
+    {"--val_set_size", kSetting, kOne, "as --validation_split_percentage", "",
+     &F::validation_split},
+    {"--data_seed", kSetting, kOne, "no effect where it is --seed; another one is refused", "",
+     &F::data_seed},
+    {"--eos_token", kSetting, kOne, "no effect where it is the tokenizer's; another one is refused",
+     "", &F::eos_token},
+    {"--resume_from_checkpoint", kSetting, kOne,
+     "true: --resume; a Trainer's checkpoint is refused", "", &F::resume_from_checkpoint},
+    {"--source_lang", kSetting, kOne, "--source-key translation.LANGUAGE", "", &F::source_lang},
+    {"--target_lang", kSetting, kOne, "--target-key translation.LANGUAGE", "", &F::target_lang},
+
+    // What changes nothing here.
+    {"--do_train", kNoEffect, kSwitch, "train always trains"},
+    {"--do_predict", kHint, kSwitch, "spillway predict answers a file"},
+    {"--test_file", kHint, kOne, "spillway predict answers it"},
+    {"--max_predict_samples", kNoEffect, kOne, "spillway predict answers a file"},
+    {"--logging_strategy", kNoEffect, kOne, kEveryStep},
+    {"--logging_first_step", kNoEffect, kSwitch, kEveryStep},
+    {"--logging_nan_inf_filter", kNoEffect, kSwitch, kEveryStep},
+    {"--log_on_each_node", kNoEffect, kSwitch, kEveryStep},
+    {"--log_level", kNoEffect, kOne, kEveryStep},
+    {"--log_level_replica", kNoEffect, kOne, kEveryStep},
+    {"--disable_tqdm", kNoEffect, kSwitch, "progress is drawn on a terminal only"},
+    {"--include_num_input_tokens_seen", kNoEffect, kOne, kEveryStep},
+    {"--include_tokens_per_second", kNoEffect, kSwitch, kEveryStep},
+    {"--run_name", kNoEffect, kOne, "--output DIR names the run"},
+    {"--project", kNoEffect, kOne, kNoTracker},
+    {"--trackio_space_id", kNoEffect, kOne, kNoTracker},
+    {"--wandb_project", kNoEffect, kOne, kNoTracker},
+    {"--wandb_entity", kNoEffect, kOne, kNoTracker},
+    {"--wandb_name", kNoEffect, kOne, kNoTracker},
+    {"--wandb_watch", kNoEffect, kOne, kNoTracker},
+    {"--wandb_log_model", kNoEffect, kOne, kNoTracker},
+    {"--plot_loss", kNoEffect, kSwitch, kNoTracker},
+    {"--push_to_hub", kHint, kSwitch, "upload OUTPUT/model yourself: hf upload NAME OUTPUT/model"},
+    {"--hub_model_id", kNoEffect, kOne, kNoHub},
+    {"--hub_token", kNoEffect, kOne, kNoHub},
+    {"--hub_strategy", kNoEffect, kOne, kNoHub},
+    {"--hub_private_repo", kNoEffect, kSwitch, kNoHub},
+    {"--hub_always_push", kNoEffect, kSwitch, kNoHub},
+    {"--hub_revision", kNoEffect, kOne, kNoHub},
+    {"--cache_dir", kNoEffect, kOne, kLocalFiles},
+    {"--low_cpu_mem_usage", kNoEffect, kSwitch, kLocalFiles},
+    {"--token", kNoEffect, kOne, kLocalFiles},
+    {"--use_auth_token", kNoEffect, kSwitch, kLocalFiles},
+    {"--trust_remote_code", kNoEffect, kSwitch, "no code of the model's is run"},
+    {"--use_fast_tokenizer", kNoEffect, kSwitch, "tokenizer.json is read"},
+    {"--ignore_mismatched_sizes", kNoEffect, kSwitch, "sizes that differ are an error"},
+    {"--attn_implementation", kNoEffect, kOne, kOwnKernels},
+    {"--use_flash_attn", kNoEffect, kSwitch, kOwnKernels},
+    {"--flash_attention", kNoEffect, kSwitch, kOwnKernels},
+    {"--flash_attn", kNoEffect, kOne, kOwnKernels},
+    {"--use_liger_kernel", kNoEffect, kSwitch, kOwnKernels},
+    {"--torch_compile", kNoEffect, kSwitch, kOwnKernels},
+    {"--torch_compile_backend", kNoEffect, kOne, kOwnKernels},
+    {"--torch_compile_mode", kNoEffect, kOne, kOwnKernels},
+    {"--tf32", kNoEffect, kSwitch, "--compute says in which precision products are computed"},
+    {"--use_cache", kNoEffect, kSwitch, "training keeps no key-value cache"},
+    {"--gradient_checkpointing", kNoEffect, kSwitch, kPlanRecomputes},
+    {"--gradient_checkpointing_kwargs", kNoEffect, kOne, kPlanRecomputes},
+    {"--activation_checkpointing", kNoEffect, kSwitch, kPlanRecomputes},
+    {"--activation_offloading", kNoEffect, kSwitch, kPlanMoves},
+    {"--torch_empty_cache_steps", kNoEffect, kOne, kPlanMoves},
+    {"--bf16_full_eval", kNoEffect, kSwitch, kEvaluationDtype},
+    {"--fp16_full_eval", kNoEffect, kSwitch, kEvaluationDtype},
+    {"--per_device_eval_batch_size", kNoEffect, kOne, "evaluation takes --micro-batch at once"},
+    {"--per_gpu_eval_batch_size", kNoEffect, kOne, "evaluation takes --micro-batch at once"},
+    {"--eval_accumulation_steps", kNoEffect, kOne, kMeasures},
+    {"--eval_on_start", kNoEffect, kSwitch, "the first evaluation is before step 1"},
+    {"--eval_packing", kNoEffect, kSwitch, "held-out samples are packed as those of --data are"},
+    {"--eval_do_concat_batches", kNoEffect, kSwitch, kMeasures},
+    {"--eval_use_gather_object", kNoEffect, kSwitch, kMeasures},
+    {"--batch_eval_metrics", kNoEffect, kSwitch, kMeasures},
+    {"--prediction_loss_only", kNoEffect, kSwitch, kMeasures},
+    {"--include_for_metrics", kNoEffect, kSeveral, kMeasures},
+    {"--include_inputs_for_metrics", kNoEffect, kSwitch, kMeasures},
+    {"--greater_is_better", kNoEffect, kSwitch, "--metric knows it"},
+    {"--label_names", kNoEffect, kSeveral, "the task knows what the labels are"},
+    {"--remove_unused_columns", kNoEffect, kSwitch, "keys that are not needed are passed over"},
+    {"--overwrite_cache", kNoEffect, kSwitch, kNoCache},
+    {"--preprocessing_num_workers", kNoEffect, kOne, kNoCache},
+    {"--dataset_num_proc", kNoEffect, kOne, kNoCache},
+    {"--streaming", kNoEffect, kSwitch, "only a piece of the data is in memory at a time"},
+    {"--dataset_streaming", kNoEffect, kSwitch, "only a piece of the data is in memory at a time"},
+    {"--dataloader_num_workers", kNoEffect, kOne, kReadAhead},
+    {"--dataloader_persistent_workers", kNoEffect, kSwitch, kReadAhead},
+    {"--dataloader_prefetch_factor", kNoEffect, kOne, kReadAhead},
+    {"--dataloader_pin_memory", kNoEffect, kSwitch, "the plan decides what is pinned"},
+    {"--dataloader_drop_last", kNoEffect, kSwitch, "samples follow each other without an end"},
+    {"--length_column_name", kNoEffect, kOne, "lengths are counted"},
+    {"--shuffle_dataset", kNoEffect, kSwitch, "--order shuffle is the default"},
+    {"--pad_to_multiple_of", kNoEffect, kOne, "padding carries no loss, whatever its length"},
+    {"--padding_free", kNoEffect, kSwitch, "--packing leaves no padding between samples"},
+    {"--skip_memory_metrics", kNoEffect, kSwitch, "memory is always measured"},
+    {"--full_determinism", kNoEffect, kSwitch, "runs are deterministic"},
+    {"--auto_find_batch_size", kHint, kSwitch,
+     "a --micro-batch that does not fit ends with exit 3"},
+    {"--save_on_each_node", kNoEffect, kSwitch, "each rank keeps its own part"},
+    {"--save_only_model", kHint, kSwitch, "--no-commit keeps nothing to resume from"},
+    {"--enable_jit_checkpoint", kNoEffect, kSwitch, "a signal commits before the run ends"},
+    {"--restore_callback_states_from_checkpoint", kNoEffect, kSwitch,
+     "--resume continues with all"},
+    {"--local_rank", kNoEffect, kOne, "the launcher's environment says it"},
+    {"--ddp_backend", kNoEffect, kOne, "the device decides how ranks communicate"},
+    {"--ddp_find_unused_parameters", kNoEffect, kSwitch, "the engine knows which are used"},
+    {"--ddp_bucket_cap_mb", kNoEffect, kOne, kPlanMoves},
+    {"--ddp_broadcast_buffers", kNoEffect, kSwitch, "buffers are the same on all ranks"},
+    {"--ddp_static_graph", kNoEffect, kSwitch, kPlanMoves},
+    {"--ignore_bias_buffers", kNoEffect, kSwitch, "the engine knows which are used"},
+    {"--bnb_4bit_quant_storage", kNoEffect, kOne, "4-bit weights are kept as bytes"},
+    {"--use_bnb_nested_quant", kNoEffect, kSwitch, "nf4's scales are quantised, too"},
+    {"--strict", kNoEffect, kSwitch, "unknown flags are errors"},
+
+    // What would change the result.
+    {"--save_safetensors", kRefused, kSwitch, "models are written as safetensors: leave it out",
+     "true"},
+    {"--load_best_model_at_end", kRefused, kSwitch,
+     "the last step is exported, not the best; eval.jsonl and the report say which was the best: "
+     "leave it out"},
+    {"--early_stopping_patience", kRefused, kOne, kStops},
+    {"--early_stopping_threshold", kRefused, kOne, kStops},
+    {"--early_stopping", kRefused, kSwitch, kStops},
+    {"--dataset_name", kRefused, kOne, kToFile, "none"},
+    {"--dataset", kRefused, kOne, kToFile},
+    {"--datasets", kRefused, kSeveral, "use --data FILE..."},
+    {"--dataset_config_name", kRefused, kOne,
+     "the second argument of load_dataset, which --dataset_name tells to call", "none"},
+    {"--dataset_config", kRefused, kOne,
+     "the second argument of load_dataset, which --dataset_name tells to call", "none"},
+    {"--dataset_train_split", kRefused, kOne, "--data FILE... has the rows to train on", "train"},
+    {"--dataset_test_split", kRefused, kOne, kHeldOut, "test"},
+    {"--dataset_text_field", kRefused, kOne, "rows have it as \"text\": rename the key",
+     "text|messages|prompt"},
+    {"--dataset_kwargs", kRefused, kOne, "leave it out", "none|{}"},
+    {"--task_name", kRefused, kOne,
+     "--data FILE... has the rows, and --task classify says what they are for", "none"},
+    {"--max_train_samples", kRefused, kOne, kFewerRows, "none"},
+    {"--max_eval_samples", kRefused, kOne, kFewerRows, "none"},
+    {"--max_samples", kRefused, kOne, kFewerRows, "none"},
+    {"--keep_linebreaks", kRefused, kSwitch, "text is read with its line breaks", "true"},
+    {"--line_by_line", kRefused, kSwitch, "use --samples padded, with one text a line of a .jsonl"},
+    {"--group_by_length", kRefused, kSwitch, "--packing fills rows with samples of any length"},
+    {"--train_sampling_strategy", kRefused, kOne,
+     "use --order sequential; --packing takes the place of group_by_length", "random"},
+    {"--ignore_data_skip", kRefused, kSwitch, "--resume goes on where the data stopped"},
+    {"--train_on_inputs", kRefused, kSwitch,
+     "loss is counted on completions; rows of \"text\" are learnt whole"},
+    {"--train_on_prompt", kRefused, kSwitch,
+     "loss is counted on completions; rows of \"text\" are learnt whole"},
+    {"--completion_only_loss", kRefused, kSwitch,
+     "loss is counted on completions; rows of \"text\" are learnt whole", "true"},
+    {"--assistant_only_loss", kRefused, kSwitch,
+     "loss is counted on the assistant's turns; rows of \"text\" are learnt whole", "true"},
+    {"--chat_template_path", kRefused, kOne, "copy it to MODEL/chat_template.jinja", "none"},
+    {"--chat_template", kRefused, kOne, "put it into MODEL/chat_template.jinja",
+     "tokenizer_default"},
+    {"--template", kRefused, kOne, "put the template into MODEL/chat_template.jinja", "default"},
+    {"--pad_token", kRefused, kOne, "padding carries no loss: leave it out", "none"},
+    {"--truncation_mode", kRefused, kOne, "samples that are too long lose their end", "keep_start"},
+    {"--packing_strategy", kRefused, kOne,
+     "samples are packed whole, where they fit best; --samples windows cuts them", "bfd"},
+    {"--loss_type", kRefused, kOne, "the loss is the cross-entropy of the labels", "nll"},
+    {"--neftune_noise_alpha", kRefused, kOne, "there is no noise on embeddings: leave it out",
+     "none|0"},
+    {"--average_tokens_across_devices", kRefused, kSwitch,
+     "the loss is the mean over the labels of all ranks", "true"},
+    {"--ignore_pad_token_for_loss", kRefused, kSwitch, "padding carries no loss", "true"},
+    {"--router_aux_loss_coef", kRefused, kOne, "leave it out", "none|0"},
+    {"--forced_bos_token", kRefused, kOne, "set forced_bos_token_id in generation_config.json",
+     "none"},
+    {"--val_max_target_length", kRefused, kOne, "use --generation-max-length", "none"},
+    {"--min_length", kRefused, kOne, "use --min-tokens, which counts what is generated"},
+    {"--num_labels", kRefused, kOne, "id2label in config.json names the labels"},
+    {"--config_name", kRefused, kOne, "--model DIR has the config.json", "none"},
+    {"--config_overrides", kRefused, kOne, "change the config.json in --model DIR", "none"},
+    {"--model_type", kRefused, kOne, "--model DIR has a config.json, which says it", "none"},
+    {"--model_revision", kRefused, kOne, "download that revision, and give its directory", "main"},
+    {"--model_init_kwargs", kRefused, kOne, "change the config.json in --model DIR", "none|{}"},
+    {"--lr_scheduler_kwargs", kRefused, kOne, "a scheduler block in --config has parameters",
+     "none|{}"},
+    {"--optim_args", kRefused, kOne, "use --betas, --eps, --weight-decay and --momentum", "none"},
+    {"--optim_target_modules", kRefused, kSeveral, "leave it out: there is no GaLore", "none"},
+    {"--eval_delay", kRefused, kOne, "leave it out: evaluations begin before step 1", "0"},
+    {"--evals_per_epoch", kRefused, kOne, "use --eval-every N, in steps, or --eval-every epoch"},
+    {"--saves_per_epoch", kRefused, kOne, "use --commit-every N, in steps"},
+    {"--fp16_opt_level", kRefused, kOne, "use --dtype fp16"},
+    {"--mixed_precision", kRefused, kOne, "use --dtype bf16, fp16 or fp32"},
+    {"--precision", kRefused, kOne, "use --dtype bf16, fp16 or fp32"},
+    {"--quantization", kRefused, kOne, "use --base-dtype nf4 or int8, with --lora-r"},
+    {"--quantization_bit", kRefused, kOne, "use --base-dtype nf4 (4) or int8 (8), with --lora-r"},
+    {"--bnb_4bit_quant_type", kRefused, kOne, "4-bit weights are nf4", "nf4"},
+    {"--qlora", kRefused, kSwitch, "use --lora-r 16 --base-dtype nf4"},
+    {"--lora", kRefused, kSwitch, "use --lora-r 16"},
+    {"--peft_type", kRefused, kOne, kAdapterKind, "lora"},
+    {"--use_dora", kRefused, kSwitch, kAdapterKind},
+    {"--lora_task_type", kRefused, kOne, "the model says what it is for: leave it out",
+     "causal_lm|seq_cls|seq_2_seq_lm"},
+    {"--lora_target_parameters", kRefused, kSeveral, "use --lora-targets, which names layers",
+     "none"},
+    {"--lora_target_linear", kRefused, kSwitch, "use --lora-targets all-linear"},
+    {"--finetuning_type", kRefused, kOne,
+     "use --lora-r N, or --train-only REGEX to train a part of the model", "full"},
+    {"--stage", kRefused, kOne, kPreference, "sft|pt"},
+    {"--dpo", kRefused, kSwitch, kPreference},
+    {"--rl", kRefused, kOne, kPreference},
+    {"--beta", kRefused, kOne, kPreference},
+    {"--batch_size", kRefused, kOne, kBatch},
+    {"--train_batch_size", kRefused, kOne, kBatch},
+    {"--global_batch_size", kRefused, kOne, kBatch},
+    {"--gpus", kRefused, kOne, kRanks},
+    {"--num_gpus", kRefused, kOne, kRanks},
+    {"--devices", kRefused, kOne, kRanks},
+    {"--num_processes", kRefused, kOne, kRanks},
+    {"--nproc_per_node", kRefused, kOne, kRanks},
+    {"--fsdp", kRefused, kSeveral, kShard, "none"},
+    {"--fsdp_config", kRefused, kOne, kShard, "none"},
+    {"--zero_stage", kRefused, kOne, kShard},
+    {"--parallelism_config", kRefused, kOne, kShard, "none"},
+    {"--accelerator_config", kRefused, kOne, "leave it out", "none"},
+    {"--dry_run", kRefused, kSwitch, "use spillway estimate, with the same flags"},
+    {"--json", kRefused, kSwitch, "OUTPUT/metrics.jsonl has a JSON object a step"},
+};
+
+constexpr OtherFlag kTextFlags[] = {
+    {"--model_name_or_path", kAlias, kOne, "--model"},
+    {"--max_length", kRefused, kOne,
+     "use --tokens N, which counts the tokens that are added to the prompt"},
+    {"--min_length", kRefused, kOne, "use --min-tokens, which counts what is generated"},
+    {"--min_new_tokens", kAlias, kOne, "--min-tokens"},
+    {"--do_sample", kRefused, kSwitch,
+     "--temperature above 0 samples, and --temperature 0 takes the likeliest token"},
+    {"--greedy", kAlias, kSwitch, "--temperature 0"},
+    {"--num_return_sequences", kRefused, kOne, "one text is made: run it again with another --seed",
+     "1"},
+    {"--batch_size", kRefused, kOne, "spillway predict has --batch N"},
+    {"--system", kRefused, kOne, "spillway predict takes whole conversations: rows of messages"},
+    {"--file", kRefused, kOne, "spillway predict answers a file of prompts"},
+    {"--load_in_4bit", kRefused, kSwitch, "weights are read in their own precision: leave it out"},
+    {"--load_in_8bit", kRefused, kSwitch, "weights are read in their own precision: leave it out"},
+    {"--torch_dtype", kAlias, kOne, "--dtype"},
+    {"--trust_remote_code", kNoEffect, kSwitch, "no code of the model's is run"},
+    {"--use_cache", kNoEffect, kSwitch, "keys and values are always cached"},
+};
+
+constexpr int kAnyNumber = 1 << 20;  // of words after a flag
+
+std::string WithUnderscores(absl::string_view name) {
+  std::string spelled(name);
+  std::replace(spelled.begin() + std::min<size_t>(2, spelled.size()), spelled.end(), '-', '_');
+  return spelled;
+}
+
+bool IsFlag(absl::string_view word) {
+  return word.size() > 1 && word[0] == '-' && !absl::ascii_isdigit(word[1]) && word[1] != '.';
+}
+
+bool IsOneOf(absl::string_view value, absl::string_view words) {
+  for (const absl::string_view word : absl::StrSplit(words, '|', absl::SkipEmpty())) {
+    if (absl::EqualsIgnoreCase(value, word)) return true;
+  }
+  return false;
+}
+
+// The words of a command line one after another.
+class Translation {
+ public:
+  Translation(const std::vector<std::string>& words, const OwnFlags& own,
+              absl::Span<const OtherFlag> table)
+      : words_(words), own_(own), table_(table) {}
+
+  TranslatedWords Do() {
+    while (at_ < words_.size()) {
+      const std::string& word = words_[at_++];
+      if (word == "--") {
+        out_.words.insert(out_.words.end(), words_.begin() + at_ - 1, words_.end());
+        break;
+      }
+      if (IsFlag(word)) {
+        TakeFlag(word);
+      } else if (own_.takes_words) {
+        out_.words.push_back(word);
+      } else {
+        stray_.push_back(ShellLine({word}));
+      }
+    }
+    if (!stray_.empty()) {
+      out_.refused.push_back(
+          absl::StrCat("unknown argument ", absl::StrJoin(stray_, ", "), ": ", own_.word_advice));
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void TakeFlag(const std::string& word) {
+    const size_t equals = absl::StartsWith(word, "--") ? word.find('=') : std::string::npos;
+    typed_ = word.substr(0, equals);
+    value_.reset();
+    if (equals != std::string::npos) value_ = word.substr(equals + 1);
+    if (const OwnFlag* flag = FindOwn(typed_)) return TakeOwn(*flag);
+    if (const OtherFlag* flag = FindOtherFlag(table_, typed_)) return TakeOther(*flag);
+    if (TakeNegated()) return;
+    TakeUnknown();
+  }
+
+  const OwnFlag* FindOwn(absl::string_view name) const {
+    const OwnFlag* found = nullptr;
+    for (const OwnFlag& flag : own_.flags) {
+      if (flag.name == name) return &flag;
+      const bool same =
+          absl::StartsWith(name, "--") && WithUnderscores(flag.name) == WithUnderscores(name);
+      if (same && found == nullptr) found = &flag;
+    }
+    return found;
+  }
+
+  // The words after a flag: those that it needs, whatever they look like unless they are flags
+  // themselves, and up to `most` that look like values.
+  std::vector<std::string> WordsAfter(int least, int most) {
+    std::vector<std::string> values;
+    if (value_) return {*value_};
+    while (at_ < words_.size() && static_cast<int>(values.size()) < most) {
+      const std::string& word = words_[at_];
+      const bool needed = static_cast<int>(values.size()) < least;
+      if (needed ? IsKnown(word) : IsFlag(word)) break;
+      values.push_back(words_[at_++]);
+    }
+    return values;
+  }
+
+  bool IsKnown(const std::string& word) const {
+    if (!absl::StartsWith(word, "--")) return false;
+    const std::string name = word.substr(0, word.find('='));
+    return FindOwn(name) != nullptr || FindOtherFlag(table_, name) != nullptr;
+  }
+
+  void TakeOwn(const OwnFlag& flag) {
+    // Of a switch the word after it is a value only where it is a boolean.
+    const bool is_switch = flag.least == 0 && flag.most <= 1;
+    std::vector<std::string> values =
+        is_switch ? Boolean() : WordsAfter(flag.least, flag.list ? kAnyNumber : flag.most);
+    if (static_cast<int>(values.size()) < flag.least) return NeedsValue();
+    if (flag.list && values.size() > 1) values = {absl::StrJoin(values, ",")};
+    Emit(flag, values);
+  }
+
+  void NeedsValue() { out_.refused.push_back(absl::StrCat(typed_, " needs a value")); }
+
+  void Emit(const OwnFlag& flag, const std::vector<std::string>& values) {
+    if (flag.most <= 1 && values.size() == 1 && !values[0].empty()) {
+      out_.words.push_back(absl::StrCat(flag.name, "=", values[0]));
+      return;
+    }
+    out_.words.push_back(flag.name);
+    out_.words.insert(out_.words.end(), values.begin(), values.end());
+  }
+
+  // Of a switch: nothing, or its value.
+  std::vector<std::string> Boolean() {
+    if (value_) return {*value_};
+    if (own_.takes_words || at_ == words_.size() || !AsBoolean(words_[at_])) return {};
+    return {words_[at_++]};
+  }
+
+  void TakeOther(const OtherFlag& flag) {
+    if (flag.values == Values::kSwitch) return Apply(flag, Boolean());
+    const std::vector<std::string> values =
+        WordsAfter(0, flag.values == Values::kOne ? 1 : kAnyNumber);
+    if (values.empty() && (flag.kind == Kind::kAlias || flag.kind == Kind::kSetting)) {
+      return NeedsValue();
+    }
+    Apply(flag, values);
+  }
+
+  void Apply(const OtherFlag& flag, const std::vector<std::string>& values) {
+    std::string value = absl::StrJoin(values, ",");
+    const bool is_switch = flag.values == Values::kSwitch;
+    const bool off = is_switch && AsBoolean(value) == false;
+    if (is_switch && AsBoolean(value).value_or(value.empty())) value = off ? "false" : "true";
+    switch (flag.kind) {
+      case Kind::kSetting:
+        out_.words.insert(out_.words.end(), {flag.name, value});
+        return;
+      case Kind::kAlias: {
+        const std::vector<std::string> to = absl::StrSplit(flag.text, ' ');
+        if (off) return WithoutEffect(values);
+        const OwnFlag* const own = FindOwn(to[0]);
+        SPILLWAY_CHECK(own != nullptr);
+        if (to.size() > 1) return Emit(*own, {to[1]});
+        return Emit(*own, own->most <= 1 ? std::vector<std::string>{value} : values);
+      }
+      case Kind::kNoEffect:
+        return WithoutEffect(values);
+      case Kind::kHint:
+        return WithoutEffect(values, off ? "" : flag.text);
+      case Kind::kRefused: {
+        const bool harmless = *flag.harmless == '\0' ? off : IsOneOf(value, flag.harmless);
+        if (harmless) return WithoutEffect(values);
+        out_.refused.push_back(absl::StrCat(AsTyped(values), ": ", flag.text));
+      }
+    }
+  }
+
+  // --no_x is x's False.
+  bool TakeNegated() {
+    const std::string name = WithUnderscores(typed_);
+    if (!absl::StartsWith(name, "--no_")) return false;
+    const std::string positive = absl::StrCat("--", name.substr(5));
+    const OwnFlag* const own = FindOwn(positive);
+    if (own != nullptr && own->least == 0 && own->most == 1) {
+      Emit(*own, {"false"});
+      return true;
+    }
+    const OtherFlag* const flag = FindOtherFlag(table_, positive);
+    if (flag == nullptr || flag->values != Values::kSwitch) return false;
+    negated_ = true;
+    Apply(*flag, {"false"});
+    negated_ = false;
+    return true;
+  }
+
+  void TakeUnknown() {
+    WordsAfter(0, own_.takes_words ? 0 : kAnyNumber);
+    std::vector<std::string> known;
+    for (const OwnFlag& flag : own_.flags) {
+      if (absl::StartsWith(flag.name, "--")) known.push_back(flag.name);
+    }
+    for (const OtherFlag& flag : table_) {
+      if (flag.kind != Kind::kRefused) known.push_back(flag.name);
+    }
+    const std::string nearest = NearestName(typed_, known);
+    out_.refused.push_back(absl::StrCat("unknown argument ", typed_,
+                                        nearest.empty()
+                                            ? absl::StrCat(" (", own_.help, " lists the flags)")
+                                            : absl::StrCat("; did you mean ", nearest, "?")));
+  }
+
+  std::string AsTyped(const std::vector<std::string>& values) const {
+    std::string typed = typed_;
+    if (negated_) return typed;
+    if (!values.empty()) absl::StrAppend(&typed, " ", ShellLine(values));
+    return typed;
+  }
+
+  void WithoutEffect(const std::vector<std::string>& values, absl::string_view hint = "") {
+    // A token is a secret.
+    std::string said = absl::EndsWith(typed_, "token") ? typed_ : AsTyped(values);
+    if (!hint.empty()) absl::StrAppend(&said, " (", hint, ")");
+    out_.without_effect.push_back(std::move(said));
+  }
+
+  const std::vector<std::string>& words_;
+  const OwnFlags& own_;
+  const absl::Span<const OtherFlag> table_;
+  size_t at_ = 0;
+  std::string typed_;                 // the flag at hand, as given
+  std::optional<std::string> value_;  // what followed its '='
+  bool negated_ = false;              // it is --no_x
+  std::vector<std::string> stray_;
+  TranslatedWords out_;
+};
+
+}  // namespace
+
+absl::Span<const OtherFlag> OtherTrainFlags() { return kTrainFlags; }
+absl::Span<const OtherFlag> OtherTextFlags() { return kTextFlags; }
+
+const OtherFlag* FindOtherFlag(absl::Span<const OtherFlag> table, absl::string_view name) {
+  const std::string spelled = WithUnderscores(name);
+  for (const OtherFlag& flag : table) {
+    if (flag.name == spelled) return &flag;
+  }
+  return nullptr;
+}
+
+bool IsListType(absl::string_view type) { return type == "LIST" || absl::StrContains(type, ','); }
+
+OwnFlags OwnTrainFlags() {
+  OwnFlags own;
+  own.help = "spillway train --help-all";
+  for (const TrainFlagGroup& group : TrainFlagGroups()) {
+    for (const TrainFlag& flag : group.flags) {
+      const absl::string_view type = flag.type;
+      const bool optional = absl::StartsWith(type, "[");
+      own.flags.push_back({flag.name, type.empty() || optional ? 0 : 1,
+                           type.empty()                  ? 0
+                           : absl::EndsWith(type, "...") ? kAnyNumber
+                                                         : 1,
+                           IsListType(type)});
+    }
+  }
+  return own;
+}
+
+TranslatedWords TranslateWords(const std::vector<std::string>& words, const OwnFlags& own,
+                               absl::Span<const OtherFlag> table) {
+  return Translation(words, own, table).Do();
+}
+
+}  // namespace spillway
