@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "engine/base/shell_line.h"
 #include "engine/numeric/quality.h"
 #include "engine/report/report_html.h"
 #include "io/base/format_bytes.h"
@@ -308,7 +309,7 @@ std::string HeaderSection(const ReportInput& input) {
       const size_t times = run.parts.size() - 1;
       fact("Resumed", times == 1 ? "once" : absl::StrCat(times, " times"));
     }
-    fact("Command", CommandText(last), "wide command");
+    fact("Command", ShellLine(last.origin.arguments), "wide command");
   }
   return html + "</dl>\n</header>\n";
 }
