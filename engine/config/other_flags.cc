@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/nearest.h"
+#include "engine/base/shell_line.h"
 #include "engine/config/deepspeed_values.h"
 #include "engine/config/train_flag_table.h"
 #include "engine/ranks/hostfile.h"

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "engine/base/shell_line.h"
 #include "engine/config/other_flags.h"
 #include "engine/ranks/hostfile.h"
 
