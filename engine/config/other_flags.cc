@@ -13,7 +13,6 @@
 #include "engine/base/shell_line.h"
 #include "engine/config/deepspeed_values.h"
 #include "engine/config/train_flag_table.h"
-#include "engine/ranks/hostfile.h"
 #include "io/base/check.h"
 
 namespace spillway {

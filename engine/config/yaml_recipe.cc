@@ -11,7 +11,6 @@
 #include "absl/strings/strip.h"
 #include "engine/base/shell_line.h"
 #include "engine/config/other_flags.h"
-#include "engine/ranks/hostfile.h"
 
 namespace spillway {
 namespace {
