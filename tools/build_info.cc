@@ -16,6 +16,12 @@ std::vector<std::string>& CommandLine() {
 
 const char* BuildKind() { return SPILLWAY_BUILD_KIND; }
 
+#ifdef SPILLWAY_HAS_CUDA
+bool BuiltWithCuda() { return true; }
+#else
+bool BuiltWithCuda() { return false; }
+#endif
+
 const char* TorchVersion() { return SPILLWAY_TORCH_VERSION; }
 
 std::string VersionText() {

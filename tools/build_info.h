@@ -13,6 +13,8 @@ namespace spillway {
 const char* BuildCommit();
 // "Release, GCC 12.2.0, without CUDA".
 const char* BuildKind();
+// False: there is no GPU for this program, and nothing needs to be opened to know that.
+bool BuiltWithCuda();
 // The LibTorch that it was built with: "2.11.0".
 const char* TorchVersion();
 

@@ -108,10 +108,4 @@ absl::StatusOr<ComputeLibrary*> OpenComputeLibrary() {
   return opened;
 }
 
-#ifdef SPILLWAY_HAS_CUDA
-bool BuiltWithCuda() { return true; }
-#else
-bool BuiltWithCuda() { return false; }
-#endif
-
 }  // namespace spillway

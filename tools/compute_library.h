@@ -109,9 +109,6 @@ absl::StatusOr<ComputeFiles> FindComputeLibrary();
 // it no addresses.
 absl::StatusOr<ComputeLibrary*> OpenComputeLibrary();
 
-// Of a build without CUDA false, and then nothing needs to be opened to know that there is no GPU.
-bool BuiltWithCuda();
-
 }  // namespace spillway
 
 // What the library exports: its one object, for a program that says the same version.

@@ -4,6 +4,7 @@
 #include "engine/machine/compute_precision.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "tools/build_info.h"
 #include "tools/compute_library.h"
 
 namespace spillway {

@@ -11,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "io/file_system.h"
 #include "tools/build_info.h"
-#include "tools/compute_library.h"
 
 namespace spillway {
 namespace {
