@@ -170,7 +170,8 @@ class Setup(InstalledTest):
                 # Says that no PyTorch is installed.
                 "plain": 'case "$*" in *find_spec*) exit 0 ;; esac',
                 # Has fetched a part, and hangs.
-                "hangs": 'case "$*" in *find_spec*) exit 0 ;; *" download "*) echo part >"$TMPDIR/part"; sleep 600 ;; esac',
+                "hangs": 'case "$*" in *find_spec*) exit 0 ;; *" download "*) mkdir "$TMPDIR/../lib"; '
+                         ': >"$TMPDIR/../lib/libold.so"; echo part >"$TMPDIR/part"; sleep 600 ;; esac',
                 "none": f'echo called >>"{self.path("called")}"; exit 1',
                 "offline": fails,
                 "installed": f'case "$*" in *find_spec*) echo "{self.path("site/torch")}"; exit 0 ;; esac\n{fails}',
