@@ -66,9 +66,10 @@ std::string StateLine(const SwapPlan& plan, const PlanFacts& facts) {
     spilled[static_cast<int>(tier)] = kept.activations[static_cast<int>(tier)];
   }
   const std::string others = absl::StrJoin(Places(spilled), ", ");
-  return absl::StrCat(
-      text, absl::StrJoin(places, ", "),
-      others.empty() ? "; activations in memory" : absl::StrCat("; of activations ", others));
+  absl::StrAppend(&text, absl::StrJoin(places, ", "));
+  if (!others.empty()) return absl::StrCat(text, "; of activations ", others);
+  // Where all is in one memory the activations are there, too.
+  return bytes[static_cast<int>(Tier::kDevice)] == total ? text : text + "; activations in memory";
 }
 
 std::string TrafficLine(const StepTraffic& traffic) {

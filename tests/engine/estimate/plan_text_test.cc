@@ -76,6 +76,11 @@ TEST(PlanText, SaysWhatStaysInMemoryAndWhatIsNotTrained) {
   EXPECT_THAT(text, Not(HasSubstr("bytes a parameter")));
 }
 
+TEST(PlanText, OfStateInDeviceMemoryNoMoreIsSaid) {
+  EXPECT_THAT(PlanText(Planned(TierChoice::kDevice), Facts()),
+              HasSubstr("\n  state      12 bytes a parameter: 108.21 MiB in device memory\n"));
+}
+
 TEST(PlanText, WhatIsReadInTheModelsFilesIsNotOnNvme) {
   const SwapPlan plan = Planned(TierChoice::kNvme);
   PlanFacts facts = Facts();
