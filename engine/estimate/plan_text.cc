@@ -18,8 +18,6 @@
 namespace spillway {
 namespace {
 
-constexpr int kPlanColumns = 80;
-
 const char* TierWords(Tier tier) {
   switch (tier) {
     case Tier::kDevice:
@@ -186,7 +184,7 @@ std::string PlanText(const SwapPlan& plan, const PlanFacts& facts) {
     absl::StrAppend(&text, "\n", ForecastLine(*facts.forecast, facts.steps));
   }
   if (!facts.commits.empty()) absl::StrAppend(&text, CommitsLine(facts));
-  return FoldText(text, kPlanColumns);
+  return FoldText(text, kPageColumns);
 }
 
 std::string ExplainedPlan(const SwapPlan& plan, const GraphPlan& graphs, const PlanFacts& facts) {
@@ -204,7 +202,7 @@ std::string ExplainedPlan(const SwapPlan& plan, const GraphPlan& graphs, const P
     absl::StrAppend(&text, "\n", line);
   }
   explain();
-  return FoldText(text, kPlanColumns);
+  return FoldText(text, kPageColumns);
 }
 
 }  // namespace spillway

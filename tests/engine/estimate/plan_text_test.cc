@@ -107,7 +107,7 @@ TEST(PlanText, OfTheWholePlanEveryLineIsExplained) {
   ExpectFits(text);
   // All that Summary says is there, and behind each label's lines what it means.
   for (const auto& line : absl::StrSplit(plan.Summary() + graphs.Summary(), '\n')) {
-    EXPECT_THAT(text, HasSubstr(FoldText(line, 80)));
+    EXPECT_THAT(text, HasSubstr(FoldText(line, kPageColumns)));
     const size_t label = LabelWidth(line);
     if (label == 0) continue;
     const std::string name(absl::StripAsciiWhitespace(line.substr(0, label)));
