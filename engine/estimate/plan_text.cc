@@ -18,8 +18,6 @@
 namespace spillway {
 namespace {
 
-constexpr int kPlanColumns = 80;
-
 const char* TierWords(Tier tier) {
   switch (tier) {
     case Tier::kDevice:
@@ -66,9 +64,10 @@ std::string StateLine(const SwapPlan& plan, const PlanFacts& facts) {
     spilled[static_cast<int>(tier)] = kept.activations[static_cast<int>(tier)];
   }
   const std::string others = absl::StrJoin(Places(spilled), ", ");
-  return absl::StrCat(
-      text, absl::StrJoin(places, ", "),
-      others.empty() ? "; activations in memory" : absl::StrCat("; of activations ", others));
+  absl::StrAppend(&text, absl::StrJoin(places, ", "));
+  if (!others.empty()) return absl::StrCat(text, "; of activations ", others);
+  // Where all is in one memory the activations are there, too.
+  return bytes[static_cast<int>(Tier::kDevice)] == total ? text : text + "; activations in memory";
 }
 
 std::string TrafficLine(const StepTraffic& traffic) {
@@ -185,7 +184,7 @@ std::string PlanText(const SwapPlan& plan, const PlanFacts& facts) {
     absl::StrAppend(&text, "\n", ForecastLine(*facts.forecast, facts.steps));
   }
   if (!facts.commits.empty()) absl::StrAppend(&text, CommitsLine(facts));
-  return FoldText(text, kPlanColumns);
+  return FoldText(text, kPageColumns);
 }
 
 std::string ExplainedPlan(const SwapPlan& plan, const GraphPlan& graphs, const PlanFacts& facts) {
@@ -203,7 +202,7 @@ std::string ExplainedPlan(const SwapPlan& plan, const GraphPlan& graphs, const P
     absl::StrAppend(&text, "\n", line);
   }
   explain();
-  return FoldText(text, kPlanColumns);
+  return FoldText(text, kPageColumns);
 }
 
 }  // namespace spillway

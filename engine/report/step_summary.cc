@@ -16,7 +16,6 @@ namespace spillway {
 namespace {
 
 constexpr double kLeastStall = 0.005;  // of the step: less is not worth a word
-constexpr int kColumns = 80;
 constexpr double kLeastChange = 0.01;  // of the prediction, likewise
 
 // What is summed of the steps' rows.
@@ -218,7 +217,7 @@ std::string StepSummary::Text(int workers, double drive_bytes_per_day,
     absl::StrAppend(&text, "\n  ranks      ", ranks.ranks,
                     "; from \"moved\" on, all but the step's time is of rank ", ranks.rank);
   }
-  return FoldText(text, kColumns);
+  return FoldText(text, kPageColumns);
 }
 
 }  // namespace spillway

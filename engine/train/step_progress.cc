@@ -41,8 +41,10 @@ std::vector<ProgressDetail> StepDetails(const StepMetrics& row, const Throughput
     details.push_back({absl::StrFormat("norm %.3g", *row.grad_norm), Importance::kLeast});
   }
   if (epochs >= 1) {
+    const int decimals = epochs == std::floor(epochs) ? 0 : 2;
     const double epoch = epochs * static_cast<double>(row.step) / static_cast<double>(steps);
-    details.push_back({absl::StrFormat("epoch %.2f/%.4g", epoch, epochs), Importance::kLess});
+    details.push_back(
+        {absl::StrFormat("epoch %.2f/%.*f", epoch, decimals, epochs), Importance::kLess});
   }
   details.push_back({absl::StrCat(FormatRate(speed.per_second), " ",
                                   speed.unit == "tokens" ? "tok" : speed.unit, "/s"),

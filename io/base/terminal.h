@@ -25,6 +25,9 @@ bool UsesColours(bool redraws, const EnvironmentLookup& environment = ProcessEnv
 // does not say, COLUMNS, or else 80.
 int TerminalColumns(int descriptor, const EnvironmentLookup& environment = ProcessEnvironment);
 
+// Of texts for a terminal of 80 columns, whose last one stays free.
+inline constexpr int kPageColumns = 79;
+
 // To the terminal's first column, and nothing is left on its line.
 inline constexpr absl::string_view kClearLine = "\r\x1b[K";
 

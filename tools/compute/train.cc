@@ -61,8 +61,6 @@
 namespace spillway {
 namespace {
 
-constexpr int kLogColumns = 80;
-
 // Everything that was checked before OUTPUT is touched.
 struct Inputs {
   RunConfig config;
@@ -581,12 +579,12 @@ void PrintSummary(const Inputs& in, const TrainResult& result) {
   }
   absl::StrAppend(&text, "\n  moved      ", FormatBytes(result.nvme_read_bytes),
                   " read from NVMe and ", FormatBytes(result.nvme_written_bytes),
-                  " written to it in all (", result.io_engine, ")");
+                  " written to it (", result.io_engine, ")");
   absl::StrAppend(&text, "\n  memory     ", FormatBytes(result.peak_rss_bytes),
-                  " of RAM at the peak; of the budgets ", FormatBytes(result.peak_device_bytes),
-                  " device and ", FormatBytes(result.peak_host_bytes), " host memory");
+                  " of RAM at the peak; of budgets ", FormatBytes(result.peak_device_bytes),
+                  " device, ", FormatBytes(result.peak_host_bytes), " host");
   absl::StrAppend(&text, result.speed, "\n  report     ", in.config.train.output, "/report.html");
-  LogResult(FoldText(text, kLogColumns));
+  LogResult(FoldText(text, kPageColumns));
 }
 
 CommandOutcome StoppedOutcome(const Inputs& in, const TrainResult& result) {

@@ -76,6 +76,11 @@ TEST(PlanText, SaysWhatStaysInMemoryAndWhatIsNotTrained) {
   EXPECT_THAT(text, Not(HasSubstr("bytes a parameter")));
 }
 
+TEST(PlanText, OfStateInDeviceMemoryNoMoreIsSaid) {
+  EXPECT_THAT(PlanText(Planned(TierChoice::kDevice), Facts()),
+              HasSubstr("\n  state      12 bytes a parameter: 108.21 MiB in device memory\n"));
+}
+
 TEST(PlanText, WhatIsReadInTheModelsFilesIsNotOnNvme) {
   const SwapPlan plan = Planned(TierChoice::kNvme);
   PlanFacts facts = Facts();
@@ -102,7 +107,7 @@ TEST(PlanText, OfTheWholePlanEveryLineIsExplained) {
   ExpectFits(text);
   // All that Summary says is there, and behind each label's lines what it means.
   for (const auto& line : absl::StrSplit(plan.Summary() + graphs.Summary(), '\n')) {
-    EXPECT_THAT(text, HasSubstr(FoldText(line, 80)));
+    EXPECT_THAT(text, HasSubstr(FoldText(line, kPageColumns)));
     const size_t label = LabelWidth(line);
     if (label == 0) continue;
     const std::string name(absl::StripAsciiWhitespace(line.substr(0, label)));

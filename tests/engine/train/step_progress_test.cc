@@ -26,6 +26,8 @@ TEST(StepProgress, ShowsNormAndEpochWhereThereAre) {
   row.grad_norm = 1.234;
   EXPECT_EQ(LineOf(row, 3),
             "step 274/600  loss 7.5012  lr 4.9e-5  norm 1.23  epoch 1.37/3  1.4k tok/s");
+  EXPECT_EQ(LineOf(row, 2.581),
+            "step 274/600  loss 7.5012  lr 4.9e-5  norm 1.23  epoch 1.18/2.58  1.4k tok/s");
   // Of a run that does not see all of its data there is nothing to count.
   EXPECT_EQ(LineOf(row, 0.98), "step 274/600  loss 7.5012  lr 4.9e-5  norm 1.23  1.4k tok/s");
 }
