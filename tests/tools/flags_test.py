@@ -348,7 +348,7 @@ class Scripts(OneCoreTest):
             plain = re.sub(r"\x1b\[[\d;]*m|.\x08", "", shown.stdout)
             self.assertIn("spillway" + "".join(" " + word for word in words), plain)
             if words == ["train"]:
-                self.assertIn("--commit-every N", plain.replace("‐", "-").replace("−", "-"))
+                self.assertIn("--lora-dropout NUMBER", plain.replace("‐", "-").replace("−", "-"))
         self.assertEqual(run("man", "nonsense").returncode, 2)
 
 
