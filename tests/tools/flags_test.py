@@ -72,7 +72,7 @@ class Mistakes(Typed):
 
     def test_words_and_flags_of_other_commands(self):
         self.type("spillway train m/g2 x.txt", 2, "unknown argument m/g2, x.txt: a model goes to --model DIR, data to --data")
-        self.type("spillway generate 'The licence' --model x", 2, "'The licence': a prompt goes to --prompt TEXT")
+        self.type("spillway generate 'The licence' --model x", 2, "'The licence': a prompt goes to --prompt: --prompt 'The licence'")
         self.type("spillway generate --model x --prompt a --max_length 4", 2, "--max_length 4: use --tokens N")
         self.type("spillway generate --model x --prompt a --do-sample --topk 3", 2, "2 things", "--do-sample: --temperature",
                   "--topk; did you mean --top-k?")
