@@ -198,12 +198,15 @@ void AddCleanCommand(CLI::App& app, CommandFunction* run) {
   CLI::App* command =
       app.add_subcommand("clean", "List the runs below swap paths, and remove dead ones' files");
   auto flags = std::make_shared<CleanFlags>();
-  command->add_option("--swap", flags->swap,
-                      "paths given to train as --swap, PATH[,PATH...]; without one a run's files "
-                      "are in its OUTPUT");
-  command->add_option("--output", flags->output,
-                      "in place of --swap: the OUTPUT of one finished run, whose state is found "
-                      "wherever it is");
+  command
+      ->add_option("--swap", flags->swap,
+                   "paths given to train as --swap; without one a run's files are in its OUTPUT")
+      ->type_name("PATH[,PATH...]");
+  command
+      ->add_option("--output", flags->output,
+                   "in place of --swap: the OUTPUT of one finished run, whose state is found "
+                   "wherever it is")
+      ->type_name("DIR");
   command->add_flag("--finished", flags->finished,
                     "with --swap: take the state of finished runs, too, as --output does");
   command->add_flag("--force", flags->force,

@@ -37,7 +37,7 @@ std::string WordAdvice(const std::string& command) {
     return "a model goes to --model DIR, data to --data FILE..., results to --output DIR";
   }
   if (command == "estimate") return "a model goes to --model DIR";
-  if (command == "generate") return "a prompt goes to --prompt TEXT, a model to --model DIR";
+  if (command == "generate") return "a prompt goes to --prompt: --prompt @";
   if (command == "predict") return "prompts go to --data FILE..., a model to --model DIR";
   if (command == "export") return "a run goes to --from OUTPUT, its model to --to DIR";
   return "each word needs a flag before it";

@@ -33,14 +33,6 @@ std::vector<CommandFlag> FlagsOf(const CLI::App& command) {
   return flags;
 }
 
-std::vector<std::string> LongNames(const CommandFlag& flag) {
-  std::vector<std::string> names;
-  for (const std::string& name : flag.names) {
-    if (name.rfind("--", 0) == 0) names.push_back(name);
-  }
-  return names;
-}
-
 // bash: what stands before the cursor says what may follow.
 constexpr char kBashHead[] =
     R"(# bash completion of spillway: `spillway completion bash` prints this.

@@ -103,8 +103,10 @@ void AddReportCommand(CLI::App& app, CommandFunction* run) {
                    "OUTPUT of a run, also of one that was killed; of several: one page that "
                    "compares them")
       ->required();
-  command->add_option("--to,--out", flags->to,
-                      "the file to write (of one run OUTPUT/report.html); - is stdout");
+  command
+      ->add_option("--to,--out", flags->to,
+                   "the file to write (of one run OUTPUT/report.html); - is stdout")
+      ->type_name("FILE");
   command->footer(
       "Examples:\n  spillway report run --to /tmp/report.html\n"
       "  spillway report run1 run2 run3 --out compare.html");

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/nearest.h"
 #include "engine/base/shell_line.h"
@@ -433,7 +434,8 @@ class Translation {
     }
     if (!stray_.empty()) {
       out_.refused.push_back(
-          absl::StrCat("unknown argument ", absl::StrJoin(stray_, ", "), ": ", own_.word_advice));
+          absl::StrCat("unknown argument ", absl::StrJoin(stray_, ", "), ": ",
+                       absl::StrReplaceAll(own_.word_advice, {{"@", absl::StrJoin(stray_, " ")}})));
     }
     return std::move(out_);
   }
@@ -523,7 +525,7 @@ class Translation {
     std::string value = absl::StrJoin(values, ",");
     const bool is_switch = flag.values == Values::kSwitch;
     const bool off = is_switch && AsBoolean(value) == false;
-    if (is_switch && AsBoolean(value).value_or(value.empty())) value = off ? "false" : "true";
+    if (is_switch && (value.empty() || AsBoolean(value))) value = off ? "false" : "true";
     switch (flag.kind) {
       case Kind::kSetting:
         out_.words.insert(out_.words.end(), {flag.name, value});

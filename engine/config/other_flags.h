@@ -54,7 +54,7 @@ struct OwnFlags {
   std::vector<OwnFlag> flags;
   bool takes_words = false;  // that belong to no flag
   std::string help;          // the command that lists them: "spillway train --help-all"
-  std::string word_advice;   // where a word belongs that no flag takes
+  std::string word_advice;   // where words belong that no flag takes; "@" stands for them
 };
 
 // Whether a value of this type, as help names it, is several separated by commas: "LIST",

@@ -177,7 +177,7 @@ absl::Status TranslateEvaluation(TrainFlags* flags) {
   }
   RETURN_IF_ERROR(TranslatePart("--eval_steps", &flags->eval_every, flags->steps));
   const Text strategy = flags->eval_strategy;
-  if (strategy != "steps" && flags->logging_steps) {
+  if (flags->logging_steps && (strategy != "steps" || flags->eval_every)) {
     WithoutEffect(flags, "--logging_steps", flags->logging_steps);
   }
   if (!strategy) return absl::OkStatus();

@@ -605,7 +605,7 @@ class HelpTest(unittest.TestCase):
                 self.assertEqual(page.returncode, 0)
                 self.assertLessEqual(max(map(len, page.stdout.splitlines())), 80, page.stdout)
                 if words and words != ["bench"]:
-                    self.assertIn("Example:\n  spillway " + " ".join(words), page.stdout)
+                    self.assertRegex(page.stdout, "Examples?:\n  spillway " + " ".join(words))
 
     def test_the_last_of_a_flag_given_twice_counts(self):
         self.assertIn("--tokens '-5'", run("generate", "--model", "x", "--prompt", "a", "--tokens",

@@ -72,7 +72,7 @@ class Mistakes(Typed):
 
     def test_words_and_flags_of_other_commands(self):
         self.type("spillway train m/g2 x.txt", 2, "unknown argument m/g2, x.txt: a model goes to --model DIR, data to --data")
-        self.type("spillway generate 'The licence' --model x", 2, "'The licence': a prompt goes to --prompt TEXT")
+        self.type("spillway generate 'The licence' --model x", 2, "'The licence': a prompt goes to --prompt: --prompt 'The licence'")
         self.type("spillway generate --model x --prompt a --max_length 4", 2, "--max_length 4: use --tokens N")
         self.type("spillway generate --model x --prompt a --do-sample --topk 3", 2, "2 things", "--do-sample: --temperature",
                   "--topk; did you mean --top-k?")
@@ -348,7 +348,7 @@ class Scripts(OneCoreTest):
             plain = re.sub(r"\x1b\[[\d;]*m|.\x08", "", shown.stdout)
             self.assertIn("spillway" + "".join(" " + word for word in words), plain)
             if words == ["train"]:
-                self.assertIn("--commit-every N", plain.replace("‐", "-").replace("−", "-"))
+                self.assertIn("--lora-dropout NUMBER", plain.replace("‐", "-").replace("−", "-"))
         self.assertEqual(run("man", "nonsense").returncode, 2)
 
 

@@ -174,8 +174,7 @@ TEST(DeepSpeedConfig, IgnoresAtTheTopWhatIsNobodysSlip) {
       config->warnings,
       testing::UnorderedElementsAre(
           AllOf(HasSubstr("ds.json:2: unknown key 'cuda_visible_devices'"), HasSubstr("ignored")),
-          HasSubstr("'lora'"),
-          AllOf(HasSubstr("ds.json:3"), HasSubstr("did you mean 'gradient_clipping'?"))));
+          HasSubstr("'lora'"), HasSubstr("ds.json:3: unknown key 'gradient_slippage' (ignored")));
   EXPECT_FALSE(Parse(R"({"zero_optimization": {"cuda_visible_devices": 0}})").ok());
 }
 

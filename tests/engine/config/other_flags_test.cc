@@ -139,7 +139,6 @@ TEST(OtherFlags, SuggestWhatIsNear) {
       {"--number_of_epochs", "--epochs"},
       {"--verbosity", ""},
       {"--dataset_text", ""},
-      {"--gradient", ""},
       {"--learn_fast", ""},
       {"--magic", ""},
       {"--xyz", ""},

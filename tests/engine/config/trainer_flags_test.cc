@@ -195,6 +195,11 @@ TEST(TrainerFlags, StrategiesAreIntervals) {
   flags.eval_strategy = "steps";
   ASSERT_TRUE(Translated(&flags).ok());
   EXPECT_EQ(flags.eval_every, "500") << "the Trainer's --logging_steps";
+  flags.logging_steps = "10";
+  flags.eval_every = "50";
+  ASSERT_TRUE(Translated(&flags).ok());
+  EXPECT_EQ(flags.eval_every, "50");
+  EXPECT_THAT(flags.without_effect, testing::ElementsAre("--logging_steps 10"));
   flags = TrainFlags();
   flags.eval_strategy = "epoch";
   flags.save_strategy = "no";
