@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "engine/base/shell_line.h"
 #include "engine/numeric/quality.h"
 #include "engine/report/report_html.h"
 #include "io/base/format_bytes.h"
@@ -21,7 +22,7 @@ namespace {
 constexpr size_t kEvaluationsShown = 12;
 
 // The value of a setting in config.resolved.json; null where there is none.
-nlohmann::json Setting(const ReportInput& input, const std::string& name) {
+nlohmann::json ConfigValue(const ReportInput& input, const std::string& name) {
   if (!input.config.is_object() || !input.config.contains(name)) return nullptr;
   const nlohmann::json& setting = input.config[name];
   return setting.is_object() ? setting.value("value", nlohmann::json()) : nlohmann::json();
@@ -66,7 +67,7 @@ std::string WithSize(const std::string& files, const DatasetSize& size) {
   return text;
 }
 
-// "node7: 8 cores of Xeon ..., 31.2 GiB".
+// "node7, 8 cores of Xeon ..., 31.2 GiB".
 std::string MachineText(const RunPart& part) {
   const RunMachine& machine = part.machine;
   std::string text;
@@ -273,9 +274,9 @@ std::string HeaderSection(const ReportInput& input) {
     absl::StrAppend(&html, "<div", kind.empty() ? "" : absl::StrCat(" class=\"", kind, "\""),
                     "><dt>", name, "</dt><dd>", EscapeHtml(text), "</dd></div>\n");
   };
-  fact("Model", Joined(Setting(input, "model")), "wide");
-  fact("Data", WithSize(Joined(Setting(input, "data")), run.data), "wide");
-  fact("Held out", WithSize(Joined(Setting(input, "eval-data")), run.evaluation_data), "wide");
+  fact("Model", Joined(ConfigValue(input, "model")), "wide");
+  fact("Data", WithSize(Joined(ConfigValue(input, "data")), run.data), "wide");
+  fact("Held out", WithSize(Joined(ConfigValue(input, "eval-data")), run.evaluation_data), "wide");
   fact("Parameters",
        absl::StrCat(FormatCount(run.parameters), run.parameters < 10000 ? "" : " (",
                     run.parameters < 10000 ? "" : FormatParameters(run.parameters) + ")"));
@@ -308,7 +309,7 @@ std::string HeaderSection(const ReportInput& input) {
       const size_t times = run.parts.size() - 1;
       fact("Resumed", times == 1 ? "once" : absl::StrCat(times, " times"));
     }
-    fact("Command", CommandText(last), "wide command");
+    fact("Command", ShellLine(last.origin.arguments), "wide command");
   }
   return html + "</dl>\n</header>\n";
 }

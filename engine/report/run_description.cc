@@ -2,11 +2,7 @@
 
 #include <limits>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "engine/base/strict_json.h"
 #include "io/base/status.h"
 
@@ -107,19 +103,6 @@ std::string VersionOf(const RunPart& part) {
   const RunOrigin& origin = part.origin;
   return origin.commit.empty() ? origin.version
                                : absl::StrCat(origin.version, " (", origin.commit, ")");
-}
-
-std::string CommandText(const RunPart& part) {
-  std::string text;
-  for (const std::string& word : part.origin.arguments) {
-    const bool plain = !word.empty() && absl::c_all_of(word, [](char c) {
-      return absl::ascii_isalnum(c) || absl::StrContains("-_=+,./:@%", c);
-    });
-    absl::StrAppend(
-        &text, text.empty() ? "" : " ",
-        plain ? word : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'"));
-  }
-  return text;
 }
 
 std::string OfRank(const RunDescription& run) {

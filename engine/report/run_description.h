@@ -93,8 +93,6 @@ int64_t SamplesPerStep(const RunDescription& run);  // of all ranks
 double Epochs(const RunDescription& run, int64_t steps);
 // "0.1.0 (f629393f5039)"; "" where the process did not say.
 std::string VersionOf(const RunPart& part);
-// As it could be given to a shell; "" likewise.
-std::string CommandText(const RunPart& part);
 // " of rank 0", behind what is one rank's in a run of several; "" in a run of one.
 std::string OfRank(const RunDescription& run);
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/shell_line.h"
 #include "engine/report/report_html.h"
 #include "io/base/format_bytes.h"
 
@@ -88,8 +89,8 @@ std::string UnitTable(const RunDescription& run) {
 std::string CommandsPart(const RunDescription& run) {
   std::string lines;
   for (const RunPart& part : run.parts) {
-    const std::string command = CommandText(part);
-    if (command.empty() || command == CommandText(run.parts.back())) continue;
+    const std::string command = ShellLine(part.origin.arguments);
+    if (command.empty() || command == ShellLine(run.parts.back().origin.arguments)) continue;
     absl::StrAppend(&lines, FormatTime(part.started), "  ", command, "\n");
   }
   if (lines.empty()) return "";

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/progress.h"
 #include "engine/base/stop_signal.h"
 #include "io/base/clock.h"
+#include "io/base/log.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -68,6 +70,11 @@ absl::StatusOr<std::vector<SampleText>> EvaluationPasses::WriteSamples() {
   if (!compute_.writes_samples()) return samples;
   if (grid_.rank == 0) {
     auto written = compute_.WriteSamples(at_once_, [&] { return PassForTexts(); });
+    // Infinite logits, which a step in fp16 may come back from, leave no text to be read.
+    if (absl::IsOutOfRange(written.status())) {
+      LogWarning(absl::StrCat("no sample texts: ", written.status().message()));
+      written = std::vector<SampleText>();
+    }
     RETURN_IF_ERROR(rescue_.NoteOutOfMemory(written.status()));
     samples = *std::move(written);
   }

@@ -84,6 +84,24 @@ TEST_F(RunConfigTest, EvaluationsAreMeasuredAsAsked) {
   ExpectInvalid({"--num-beams says how evaluations make texts"});
 }
 
+TEST_F(RunConfigTest, PromptsAreContinuedAtEvaluations) {
+  flags_.eval_data = {"held.jsonl"};
+  EXPECT_EQ(Resolve().sample_prompts.file, "");
+  flags_.sample_prompts = "prompts.txt";
+  EXPECT_EQ(Resolve().sample_prompts.file, "prompts.txt");
+  EXPECT_EQ(Resolve().sample_prompts.new_tokens, 32);
+  flags_.sample_tokens = "8";
+  EXPECT_EQ(Resolve().sample_prompts.new_tokens, 8);
+  flags_.sample_tokens = "0";
+  ExpectInvalid({"--sample-tokens"});
+  flags_.sample_tokens = "8";
+  flags_.eval_data = {};
+  ExpectInvalid({"--sample-prompts needs --eval-data"});
+  flags_.eval_data = {"held.jsonl"};
+  flags_.sample_prompts.reset();
+  ExpectInvalid({"--sample-tokens says how long"});
+}
+
 TEST_F(RunConfigTest, FlagsAreHonoured) {
   flags_.micro_batch = "4";
   flags_.accumulate = "2";

@@ -6,7 +6,7 @@ namespace spillway {
 namespace {
 
 std::string LineOf(const StepMetrics& row, double epochs = 0) {
-  return ProgressText({"step", row.step, 600, StepDetails(row, 1449, epochs, 600), ""});
+  return ProgressText({"step", row.step, 600, StepDetails(row, {1449, "tokens"}, epochs, 600), ""});
 }
 
 StepMetrics Row() {
@@ -15,6 +15,7 @@ StepMetrics Row() {
   row.loss = 7.50119;
   row.learning_rate = 4.9e-5;
   row.tokens = 128;
+  row.labels = 127;
   row.seconds = 0.1;
   return row;
 }
@@ -33,8 +34,13 @@ TEST(StepProgress, SaysWhatWasSkipped) {
   StepMetrics row = Row();
   row.skipped = true;
   EXPECT_EQ(LineOf(row), "step 274/600  loss 7.5012 (skipped)  lr 4.9e-5  1.4k tok/s");
-  row.tokens = 0;
+  row.labels = 0;
   EXPECT_EQ(LineOf(row), "step 274/600  no labels (skipped)  lr 4.9e-5  1.4k tok/s");
+}
+
+TEST(StepProgress, CountsSamplesWhereThereAreNoTokens) {
+  EXPECT_EQ(ProgressText({"step", 274, 600, StepDetails(Row(), {42, "pictures"}, 0, 600), ""}),
+            "step 274/600  loss 7.5012  lr 4.9e-5  42 pictures/s");
 }
 
 TEST(StepProgress, ShortNumbers) {
