@@ -196,7 +196,7 @@ TEST_F(DataFileTest, NamesThatSayNothing) {
 
 TEST_F(DataFileTest, CommandsQuoteWhatAShellWouldChange) {
   Refused(Put("a b'c.json", "[]"), {"a b'\\''c.json' > '"});
-  Refused(Put("a b'c.parquet", "PAR1"), {"a b\\'c.parquet'"});
+  Refused(Put("a b'c.parquet", "PAR1"), {"a b\\\\'c.parquet'"});
 }
 
 }  // namespace

@@ -115,6 +115,7 @@ nlohmann::json RunOf(const nlohmann::json& digests) {
           {"digest", "0123456789abcdef"},
           {"manifest", "out/manifest-rank0"},
           {"identity", nlohmann::json::parse(R"([["seed", "42"], ["data", "a.txt"]])")},
+          {"changes", nlohmann::json::array()},
           {"files", {{{"file", "/nvme/tiles"}, {"bytes", 3 << 20}}}},
           {"digests", digests}};
 }
@@ -131,7 +132,7 @@ TEST(InspectText, ShowsARunWithin80Columns) {
             "  parameters        1,234,567 in 3 units\n"
             "  digest            0123456789abcdef\n"
             "  manifest          out/manifest-rank0\n"
-            "Identity (the same on every --resume)\n"
+            "Identity (the same on every --resume, but for --allow-change)\n"
             "  seed              42\n"
             "  data              a.txt\n"
             "Files\n"
