@@ -50,7 +50,7 @@ TEST_F(CompareReportTest, CurvesLieOverOneAnotherAndOnlyDifferencesAreListed) {
   }
   EXPECT_FALSE(Shows(page, "<code>clip</code>"));
   EXPECT_FALSE(Shows(page, "<code>output</code>"));
-  EXPECT_FALSE(Shows(page, "held-out\""));
+  EXPECT_FALSE(Shows(page, "data-chart=\"held-out\""));
   EXPECT_FALSE(Shows(page, "{{"));
 }
 
