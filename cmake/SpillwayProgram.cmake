@@ -16,16 +16,15 @@ set_property(SOURCE tools/build_info.cc APPEND PROPERTY
   COMPILE_DEFINITIONS "SPILLWAY_TORCH_VERSION=\"${SPILLWAY_TORCH_VERSION}\"")
 
 file(GLOB tool_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.cc)
-# Its object says whether the build has CUDA: never another build's.
-set(own_source ${PROJECT_SOURCE_DIR}/tools/compute_library.cc)
-# What says which build it is stays apart: it changes with every commit.
+# What says which build it is stays apart: it changes with every commit, and whether it has CUDA is never taken from
+# another build's object.
 set(build_commit ${PROJECT_BINARY_DIR}/build_commit.cc)
 add_custom_target(spillway_build_commit BYPRODUCTS ${build_commit} COMMENT ""
   COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DOUTPUT=${build_commit}
     -P ${PROJECT_SOURCE_DIR}/cmake/SpillwayBuildCommit.cmake)
 set(build_info ${PROJECT_SOURCE_DIR}/tools/build_info.cc)
-list(REMOVE_ITEM tool_sources ${own_source} ${build_info})
-add_executable(spillway ${own_source} ${build_info} ${build_commit})
+list(REMOVE_ITEM tool_sources ${build_info})
+add_executable(spillway ${build_info} ${build_commit})
 set_source_files_properties(${build_commit} PROPERTIES GENERATED ON SKIP_PRECOMPILE_HEADERS ON)
 add_dependencies(spillway spillway_build_commit)
 spillway_compile_together(spillway ${tool_sources})

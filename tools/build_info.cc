@@ -16,13 +16,11 @@ std::vector<std::string>& CommandLine() {
 
 const char* BuildKind() { return SPILLWAY_BUILD_KIND; }
 
-bool BuiltWithCuda() {
 #ifdef SPILLWAY_HAS_CUDA
-  return true;
+bool BuiltWithCuda() { return true; }
 #else
-  return false;
+bool BuiltWithCuda() { return false; }
 #endif
-}
 
 const char* TorchVersion() { return SPILLWAY_TORCH_VERSION; }
 

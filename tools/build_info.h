@@ -13,7 +13,7 @@ namespace spillway {
 const char* BuildCommit();
 // "Release, GCC 12.2.0, without CUDA".
 const char* BuildKind();
-// Without CUDA nothing needs to be opened to know that there is no GPU.
+// False: there is no GPU for this program, and nothing needs to be opened to know that.
 bool BuiltWithCuda();
 // The LibTorch that it was built with: "2.11.0".
 const char* TorchVersion();

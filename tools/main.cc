@@ -175,6 +175,10 @@ int Main(int argc, char** argv) {
   for (CLI::App* one : app.get_subcommands({})) one->add_flag("-q,--quiet", quiet, kQuiet);
 
   std::vector<std::string> words(argv + 1, argv + argc);
+  // The one flag that a command's name may follow: it is that command's, too.
+  if (words.size() > 1 && (words[0] == "-q" || words[0] == "--quiet")) {
+    std::swap(words[0], words[1]);
+  }
   if (const std::optional<int> answered = AnswerHelp(app, &words)) return *answered;
   const NamedCommand command = FindCommand(app, words);
   if (const absl::Status status = CheckSubcommand(command, words); !status.ok()) {

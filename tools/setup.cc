@@ -84,12 +84,16 @@ void AddSetupCommand(CLI::App& app, CommandFunction* run) {
   CLI::App* command =
       app.add_subcommand("setup", "Fetch LibTorch, which an installed Spillway computes with");
   auto flags = std::make_shared<SetupFlags>();
-  command->add_option("--prefix", flags->prefix,
-                      "install into DIR/lib/spillway/torch (root: /usr/local; others: "
-                      "~/.local/share/spillway/torch)");
-  command->add_option(
-      "--torch", flags->torch,
-      "link to an installed LibTorch: a folder with lib/, of PyTorch site-packages/torch");
+  command
+      ->add_option("--prefix", flags->prefix,
+                   "install into DIR/lib/spillway/torch (root: DIR is /usr/local; others: "
+                   "~/.local/share/spillway/torch)")
+      ->type_name("DIR");
+  command
+      ->add_option("--torch", flags->torch,
+                   "link to an installed LibTorch: a folder with lib/, of PyTorch "
+                   "site-packages/torch")
+      ->type_name("DIR");
   command->add_flag(
       "--fetch", flags->fetch,
       "fetch it even if LibTorch is there, or python3 has a PyTorch of the same version");

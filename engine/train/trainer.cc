@@ -252,7 +252,7 @@ absl::StatusOr<bool> Trainer::StopsNow() {
   int64_t own = StopSignal::received();
   ASSIGN_OR_RETURN(const bool at_limit, writes_.IsAtLimit());
   if (own == 0 && at_limit) own = RankTotals::kAtLimit;
-  bool commit = commits_->IsDueByTime();
+  bool commit = commits_->IsDueByTime() && writes_.CommitFits();
   ASSIGN_OR_RETURN(const bool stop, totals_->AnyStops(own, &commit));
   if (commit) commits_->MakeDue();
   if (stop) RETURN_IF_ERROR(AbandonEnqueued());

@@ -26,8 +26,8 @@ absl::Status WriteAccount::Check(const SwapPlan& plan, const InPlaceUnits& in_pl
   const TrainOptions& options = context_.options;
   const std::optional<RunState>& committed = context_.storage->committed();
   plan_ = PlanWrites(plan, !committed, !options.no_commit, in_place);
-  const bool by_steps = options.commit_every > 0 && options.commit_every < options.steps;
-  plan_.commits_between = (by_steps || options.commit_seconds > 0) && !options.no_commit;
+  plan_.commits_between =
+      options.commit_every > 0 && options.commit_every < options.steps && !options.no_commit;
   // What only lacks its last evaluation takes no step.
   if (committed && committed->step >= options.steps) plan_.step_bytes = 0;
   plan_of_all_ = plan_;
@@ -53,10 +53,13 @@ absl::StatusOr<uint64_t> WriteAccount::OfAll(uint64_t own) const {
   return std::accumulate(all.begin(), all.end(), uint64_t{0});
 }
 
-absl::StatusOr<bool> WriteAccount::IsAtLimit() const {
+absl::StatusOr<bool> WriteAccount::IsAtLimit() {
   const uint64_t limit_bytes = context_.options.max_bytes_written;
   if (limit_bytes == 0) return false;
   ASSIGN_OR_RETURN(const uint64_t written_bytes, OfAll(total_bytes()));
+  WritePlan with_commit = plan_of_all_;
+  with_commit.commits_between = true;
+  commit_fits_ = !StepWouldPass(limit_bytes, written_bytes, with_commit);
   return StepWouldPass(limit_bytes, written_bytes, plan_of_all_);
 }
 

@@ -38,7 +38,10 @@ class WriteAccount {
   absl::Status AtRest() { return Count(0); }
 
   // Whether a further step of all ranks would pass the limit, where there is one.
-  absl::StatusOr<bool> IsAtLimit() const;
+  absl::StatusOr<bool> IsAtLimit();
+  // As of that call: whether a commit by time and a further step fit. Where they do not, the run
+  // soon stops at the limit, and commits then.
+  bool CommitFits() const { return commit_fits_; }
   // By this rank, in all processes of the run.
   uint64_t total_bytes() const { return written_->total(); }
 
@@ -51,6 +54,7 @@ class WriteAccount {
   WritePlan plan_;
   WritePlan plan_of_all_;      // ranks
   uint64_t before_bytes_ = 0;  // by earlier processes
+  bool commit_fits_ = true;
   std::unique_ptr<WrittenBytes> written_;
   const SwapManager* manager_ = nullptr;
   RunJournal* journal_ = nullptr;

@@ -69,13 +69,21 @@ int ColumnsOfCode(uint32_t code) {
   return IsIn(kCombining, code) ? 0 : IsIn(kWide, code) ? 2 : 1;
 }
 
+// Where a command of ours begins, which is to be copied in one piece; npos: nowhere.
+size_t CommandIn(const std::string& line) {
+  const size_t space = line.find(" spillway ");
+  return space == std::string::npos ? space : space + 1;
+}
+
 // Where `line` is broken so that what comes before takes no more than `columns`: at a space, or
 // none. `least`: no break before it.
 size_t BreakAt(const std::string& line, size_t least, int columns) {
   const size_t fits = FirstColumns(line, columns).size();
   size_t at = line.rfind(' ', fits);
   if (at == std::string::npos || at < least) at = line.find(' ', std::max(least, fits));
-  return at;
+  const size_t command = CommandIn(line);
+  if (command == std::string::npos || at == std::string::npos || at < command) return at;
+  return command > least ? command - 1 : std::string::npos;
 }
 
 std::string FoldLine(absl::string_view line, int columns) {

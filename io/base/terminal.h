@@ -45,8 +45,8 @@ absl::string_view FirstColumns(absl::string_view text, int columns);
 size_t LabelWidth(absl::string_view line);
 
 // `text` with each line broken at spaces so that none takes more than `columns`; a word that alone
-// takes more stays whole. What a row of a table continues with stands below its value, other lines
-// go on indented by two.
+// takes more stays whole, as does what begins with a command of ours ("spillway clean ..."). What a
+// row of a table continues with stands below its value, other lines go on indented by two.
 std::string FoldText(absl::string_view text, int columns);
 
 }  // namespace spillway

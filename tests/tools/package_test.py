@@ -120,6 +120,24 @@ class FindingTorch(InstalledTest):
         self.assert_run(result, 1, os.path.join(self.library_folder, "libspillway_compute.so"), "moved together")
 
 
+class Pages(InstalledTest):
+    def test_completion_and_man_pages(self):
+        """As the program prints them, one page a subcommand."""
+        share = os.path.join(self.prefix, "share")
+        commands = re.findall(r"^  ([a-z]+)  ", self.run_installed("--help").stdout, re.M)
+        self.assertIn("train", commands)
+        if "completion" not in commands:
+            self.assertFalse(os.path.exists(os.path.join(share, "man")))
+            return
+        for file, words in {"bash-completion/completions/spillway": ["completion", "bash"],
+                            "zsh/site-functions/_spillway": ["completion", "zsh"],
+                            "fish/vendor_completions.d/spillway.fish": ["completion", "fish"],
+                            "man/man1/spillway.1": ["man"],
+                            **{f"man/man1/spillway-{command}.1": ["man", command] for command in commands}}.items():
+            self.assertEqual(read_text(share, file), self.run_installed(*words).stdout, file)
+            self.assertNotEqual(read_text(share, file), "", file)
+
+
 class Setup(InstalledTest):
     """`spillway setup` with wheels of a few bytes from a folder."""
 
@@ -170,7 +188,8 @@ class Setup(InstalledTest):
                 # Says that no PyTorch is installed.
                 "plain": 'case "$*" in *find_spec*) exit 0 ;; esac',
                 # Has fetched a part, and hangs.
-                "hangs": 'case "$*" in *find_spec*) exit 0 ;; *" download "*) echo part >"$TMPDIR/part"; sleep 600 ;; esac',
+                "hangs": 'case "$*" in *find_spec*) exit 0 ;; *" download "*) mkdir "$TMPDIR/../lib"; '
+                         ': >"$TMPDIR/../lib/libold.so"; echo part >"$TMPDIR/part"; sleep 600 ;; esac',
                 "none": f'echo called >>"{self.path("called")}"; exit 1',
                 "offline": fails,
                 "installed": f'case "$*" in *find_spec*) echo "{self.path("site/torch")}"; exit 0 ;; esac\n{fails}',

@@ -552,9 +552,9 @@ void SayWhatStays(const TrainOptions& options) {
   if (options.rank > 0 || options.no_commit) return;
   const auto kept = FindKeptState(options.output);
   if (!kept.ok() || kept->runs.empty()) return;
-  LogInfo(absl::StrCat("state ", FormatBytes(kept->bytes()), " stays in ", kept->Places(),
-                       " for --resume; free it: ",
-                       ShellLine({"spillway", "clean", "--output", options.output, "--remove"})));
+  LogResult(absl::StrCat("state ", FormatBytes(kept->bytes()), " stays in ", kept->Places(),
+                         " for --resume; free it: ",
+                         ShellLine({"spillway", "clean", "--output", options.output, "--remove"})));
 }
 
 void PrintSummary(const Inputs& in, const TrainResult& result) {

@@ -57,6 +57,13 @@ TEST(PlanText, HasFourLinesBelowItsTitle) {
   ExpectFits(text);
 }
 
+TEST(PlanText, SaysWhenTheRunCommitsWhereItIsTold) {
+  PlanFacts facts = Facts();
+  facts.commits = "about every 15 min, and at the end";
+  EXPECT_THAT(PlanText(Planned(TierChoice::kNvme), facts),
+              HasSubstr("110 steps\n  commits    about every 15 min, and at the end"));
+}
+
 TEST(PlanText, SaysWhatStaysInMemoryAndWhatIsNotTrained) {
   PlanFacts facts = Facts();
   facts.trained_parameters = 1234;
@@ -108,7 +115,8 @@ TEST(PlanText, OfTheWholePlanEveryLineIsExplained) {
                            "\n  optimizer  ", "moments"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
-  for (const char* label : {"spilled", "gradients"}) EXPECT_NE(PlanLineMeaning(label), "");
+  for (const char* label : {"spilled", "gradients", "commits"})
+    EXPECT_NE(PlanLineMeaning(label), "");
   EXPECT_EQ(PlanLineMeaning("else"), "");
 }
 

@@ -69,6 +69,14 @@ TEST(Terminal, ARowGoesOnBelowItsValue) {
   EXPECT_EQ(FoldText("one two three\nfour", 9), "one two\n  three\nfour");
 }
 
+TEST(Terminal, ACommandStaysInOnePiece) {
+  EXPECT_EQ(
+      FoldText("state 1 MiB stays in /nvme; free it: spillway clean --output run --remove", 30),
+      "state 1 MiB stays in /nvme;\n  free it:\n  spillway clean --output run --remove");
+  EXPECT_EQ(FoldText("  export     spillway export --from run --to model", 20),
+            "  export     spillway export --from run --to model");
+}
+
 TEST(Terminal, NothingFoldedIsWiderThanTheTerminalButWhatHasNoSpace) {
   const std::string text =
       "plan: 85.3M parameters in 14 units\n"
