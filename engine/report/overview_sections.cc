@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "engine/base/progress.h"
 #include "engine/base/shell_line.h"
 #include "engine/numeric/quality.h"
 #include "engine/report/report_html.h"
@@ -233,7 +234,7 @@ std::string RunningNote(const ReportInput& input) {
   const std::optional<double> left = SecondsLeft(input);
   return absl::StrCat("<p class=\"note\">As of ", FormatTime(input.now),
                       "<span id=\"age\"></span>. ",
-                      left ? absl::StrCat("About ", FormatSeconds(*left), " left: done around ",
+                      left ? absl::StrCat("About ", FormatDuration(*left), " left: done around ",
                                           FormatTime(input.now + *left), ". ")
                            : "",
                       "This page reloads by itself while the run goes on.</p>\n");
@@ -392,7 +393,7 @@ std::string CardsSection(const ReportInput& input) {
     const std::optional<double> left = runs ? SecondsLeft(input) : std::nullopt;
     AddCard(html, "Time", FormatSeconds(SecondsSoFar(*input.rows)),
             absl::StrCat(FormatSeconds(steps.MedianOfMeans("seconds")), " a step, median",
-                         left ? absl::StrCat("; ", FormatSeconds(*left), " left") : ""));
+                         left ? absl::StrCat("; ", FormatDuration(*left), " left") : ""));
     const double read = steps.total("nvme_read").sum, written = steps.total("nvme_written").sum;
     const std::string of_rank = OfRank(run);
     AddCard(html, "Read from NVMe", FormatByteNumber(read),

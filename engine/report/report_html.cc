@@ -134,7 +134,9 @@ std::string TextOf(const nlohmann::json& value) {
 }
 
 HtmlTable::HtmlTable(std::vector<std::string> head, std::vector<size_t> numeric)
-    : numeric_(head.size()), names_(head) {
+    : numeric_(head.size()) {
+  // An attribute has no markup: what stands behind it, if there is any.
+  for (const std::string& cell : head) names_.push_back(cell.substr(cell.rfind('>') + 1));
   for (const size_t column : numeric) numeric_[column] = true;
   has_notes_ = head.back().empty();
   for (size_t i = 0; i < head.size(); ++i) {

@@ -47,7 +47,7 @@ class HtmlTable {
 
  private:
   std::vector<bool> numeric_;
-  std::vector<std::string> names_;  // of the columns
+  std::vector<std::string> names_;  // of the columns, as text
   std::string body_, head_;
   bool has_notes_ = false;
   int rows_ = 0;

@@ -269,6 +269,7 @@ class ReportTest(CliTest):
     def test_sample_prompts_that_cannot_be_continued(self):
         prompts = self.write("prompts.txt", "the cat\n")
         self.assert_run(self.train(sample_prompts=prompts), 2, "--sample-prompts", "--eval-data")
+        self.write("model-in/config.json", {**self.config, "vocab_size": 256})
         held_out = {"eval_data": self.data, "tokenizer": "bytes"}
         self.assert_run(self.train(sample_tokens=3, **held_out), 2, "--sample-prompts")
         self.assert_run(self.train(sample_prompts=self.path("none.txt"), **held_out), 2, "none.txt")

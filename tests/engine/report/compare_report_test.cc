@@ -48,9 +48,10 @@ TEST_F(CompareReportTest, CurvesLieOverOneAnotherAndOnlyDifferencesAreListed) {
         "1.5000", "0.7500", "<code>lr</code>", "<code>0.25</code>", "50 tokens/s", "0.1.0"}) {
     EXPECT_TRUE(Shows(page, words)) << words;
   }
+  EXPECT_TRUE(Shows(page, "<td data-label=\"b\"><code>0.25</code></td>"));
   EXPECT_FALSE(Shows(page, "<code>clip</code>"));
   EXPECT_FALSE(Shows(page, "<code>output</code>"));
-  EXPECT_FALSE(Shows(page, "held-out\""));
+  EXPECT_FALSE(Shows(page, "data-chart=\"held-out\""));
   EXPECT_FALSE(Shows(page, "{{"));
 }
 

@@ -66,8 +66,10 @@ TEST(ReportHtml, ATableSaysWhatIsANumber) {
   EXPECT_TRUE(table.empty());
   table.Row({"a", "1"}, "best");
   EXPECT_FALSE(table.empty());
-  EXPECT_THAT(table.Html(),
-              testing::HasSubstr("<tr class=\"best\"><td>a</td><td class=\"number\">1</td></tr>"));
+  EXPECT_THAT(
+      table.Html(),
+      testing::HasSubstr(
+          "<tr class=\"best\"><td>a</td><td class=\"number\" data-label=\"count\">1</td></tr>"));
 }
 
 }  // namespace

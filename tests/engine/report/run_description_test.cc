@@ -22,7 +22,7 @@ RunDescription Described() {
   run.predicted_at_observed_rates_seconds = 1.25;
   run.planes = {{"weight", 2}};
   run.units = {{"h.0", 77, {154, "nvme"}, {0, "host"}, {154, "device"}}};
-  run.parts = {{1.5, 2.5, 1, 4, "stopped", "SIGTERM", "node7"}};
+  run.parts = {{1.5, 2.5, 1, 4, "stopped", "SIGTERM", "node7", {}, {}}};
   run.parts[0].origin = {"0.1.0", "f629393f5039", "Release", {"spillway", "train"}};
   run.parts[0].machine = {"Xeon", 8, 1ull << 35};
   run.clip = 0.5;
@@ -60,7 +60,8 @@ TEST(RunDescription, EveryMemberIsNeededAndOfItsKind) {
     const bool newer = name == "compute" || name == "trainable_parameters" || name == "rank" ||
                        name == "ranks" || name == "drive_bytes_per_day" ||
                        name == "written_bytes" || name == "predicted_at_observed_rates_seconds" ||
-                       name == "clip" || name == "data" || name == "evaluation_data";
+                       name == "clip" || name == "changes" || name == "data" ||
+                       name == "evaluation_data";
     EXPECT_EQ(RunDescriptionFromJson(bad).ok(), newer);
     bad[name] = {{"what", "is this"}};
     EXPECT_FALSE(RunDescriptionFromJson(bad).ok());
