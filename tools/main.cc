@@ -145,7 +145,8 @@ int Main(int argc, char** argv) {
   app.require_subcommand(0, 1);
   // Of a flag given twice the last one counts, so that a script can append its own.
   app.option_defaults()->take_last();
-  app.set_version_flag("-V,--version", "spillway " + ThisRunOrigin().version);
+  app.set_version_flag("-V,--version", "spillway " + ThisRunOrigin().version,
+                       "print the version; `spillway version` prints the build, too");
   app.set_help_flag("-h,--help", "print this help; after a subcommand, that one's");
   app.set_help_all_flag("--help-all", "print all of it");
   app.footer(
@@ -153,22 +154,22 @@ int Main(int argc, char** argv) {
       "75 stopped by a signal or a limit after committing (continue with --resume).");
   CommandFunction run;
   TranslatedWords translated;
-  AddDoctorCommand(app, &run);
-  AddEstimateCommand(app, &run, translated);
-  AddTokenizeCommand(app, &run);
   AddTrainCommand(app, &run, translated);
-  AddReportCommand(app, &run);
-  AddInspectCommand(app, &run);
+  AddEstimateCommand(app, &run, translated);
   AddGenerateCommand(app, &run);
   AddPredictCommand(app, &run);
   AddExportCommand(app, &run);
+  AddInspectCommand(app, &run);
+  AddReportCommand(app, &run);
+  AddCleanCommand(app, &run);
+  AddTokenizeCommand(app, &run);
+  AddDoctorCommand(app, &run);
   AddTuneCommand(app, &run);
   AddBenchCommand(app, &run);
-  AddCleanCommand(app, &run);
   AddSetupCommand(app, &run);
-  AddVersionCommand(app, &run);
-  AddManCommand(app, &run);
   AddCompletionCommand(app, &run);
+  AddManCommand(app, &run);
+  AddVersionCommand(app, &run);
   bool quiet = false;
   constexpr char kQuiet[] = "show only warnings, errors and the result";
   app.add_flag("-q,--quiet", quiet, kQuiet);
