@@ -99,10 +99,10 @@ void TrainingSettings::ResolveBatch() {
     const int64_t divisor = (micro_known ? m : a) * ranks;
     const bool divides = *total.value % divisor == 0;
     if (!divides && !flags_.micro_batch && !flags_.accumulate) {
-      Invalid(absl::StrCat(total.where, ": train_batch_size ", *total.value,
-                           " is not a multiple of ", micro_known ? "micro-batch " : "accumulation ",
-                           micro_known ? m : a, " (",
-                           micro_known ? micro_source : accumulate_source, ") x ranks ", ranks));
+      return Invalid(
+          absl::StrCat(total.where, ": train_batch_size ", *total.value, " is not a multiple of ",
+                       micro_known ? "micro-batch " : "accumulation ", micro_known ? m : a, " (",
+                       micro_known ? micro_source : accumulate_source, ") x ranks ", ranks));
     }
     if (divides) {
       (micro_known ? a : m) = *total.value / divisor;
