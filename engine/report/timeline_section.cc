@@ -75,23 +75,25 @@ std::string TrafficPanel(const ReportInput& input) {
   HtmlTable table({"", "Per step", alone ? "Per parameter" : "", ""}, {1, 2});
   table.Row({"read from NVMe", FormatByteNumber(read), a_parameter(read), ""});
   table.Row({"written to NVMe", FormatByteNumber(written), a_parameter(written), ""});
+  // What is of no step.
+  HtmlTable drive({"", "", ""}, {1});
   const double rated = input.run.drive_bytes_per_day;
   if (written > 0 && seconds > 0 && rated > 0) {
     table.Row({"of the rated writes a day", DayShare(DriveDays(written, rated)), "",
                Note(absl::StrFormat("of a drive that is rated for %.4g TB a day", rated * 1e-12))});
-    table.Row({alone ? "the drive lasts" : "a drive of its own lasts",
-               DriveLifeText(DriveLifeSeconds(written / seconds, rated)), "",
+    drive.Row({alone ? "the drive lasts" : "a drive of its own lasts",
+               DriveLifeText(DriveLifeSeconds(written / seconds, rated)),
                Note(absl::StrFormat("when it is written at this rate day and night; its rating is "
                                     "taken to be for %g years, %.3g PB in all",
                                     kDriveRatedYears, DriveLifeBytes(rated) * 1e-15))});
   }
   if (input.run.written_bytes > 0) {
-    table.Row({alone ? "written by this run" : "written in all",
-               FormatBytes(input.run.written_bytes), "",
+    drive.Row({alone ? "written by this run" : "written in all",
+               FormatBytes(input.run.written_bytes),
                Note("first state, steps, evaluations and commits, in all its processes")});
   }
   return absl::StrCat("<div class=\"panel\"><h3>Traffic and wear", OfRank(input.run), "</h3>\n",
-                      table.Html(), "</div>\n");
+                      table.Html(), drive.empty() ? "" : drive.Html(), "</div>\n");
 }
 
 // "12.3 s; predicted 11.8 s; 1.12 × the bound of 11 s".

@@ -273,8 +273,9 @@ class ReportTest(CliTest):
         held_out = {"eval_data": self.data, "tokenizer": "bytes"}
         self.assert_run(self.train(sample_tokens=3, **held_out), 2, "--sample-prompts")
         self.assert_run(self.train(sample_prompts=self.path("none.txt"), **held_out), 2, "none.txt")
-        long = self.write("long.txt", "short\n" + "x" * 500 + "\n")
-        self.assert_run(self.train(sample_prompts=long, **held_out), 2, "long.txt:2", "--seq-len")
+        long = self.write("long.txt", "short\n" + "x" * 15 + "\n")
+        self.assert_run(self.train(sample_prompts=long, sample_tokens=4, **held_out), 2,
+                        "long.txt:2", "--seq-len")
 
     def test_report_refuses_what_is_no_run(self):
         self.assert_run(run("report", self.path("nowhere")), 2, "nowhere", "--output")
