@@ -248,7 +248,7 @@ class ModelTest(ModelCase):
         self.assert_run(run(*base, "--prompt", "a", "--host-memory", "1KiB", "--device-memory",
                             "1KiB"), 3, "at least --device-memory", "--swap PATH")
         self.assert_run(run("generate", "--model", self.dir, "--prompt", "a"), 2,
-                        "neither a hugging face directory")
+                        "no config.json in it, but in", "model-in")
 
 
 PEERS = os.environ.get("SPILLWAY_PEERS_PYTHON")
