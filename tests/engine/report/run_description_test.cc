@@ -60,7 +60,8 @@ TEST(RunDescription, EveryMemberIsNeededAndOfItsKind) {
     const bool newer = name == "compute" || name == "trainable_parameters" || name == "rank" ||
                        name == "ranks" || name == "drive_bytes_per_day" ||
                        name == "written_bytes" || name == "predicted_at_observed_rates_seconds" ||
-                       name == "clip" || name == "data" || name == "evaluation_data";
+                       name == "clip" || name == "changes" || name == "data" ||
+                       name == "evaluation_data";
     EXPECT_EQ(RunDescriptionFromJson(bad).ok(), newer);
     bad[name] = {{"what", "is this"}};
     EXPECT_FALSE(RunDescriptionFromJson(bad).ok());
