@@ -227,7 +227,7 @@ void Changes(std::string* out, const json& changes) {
 std::string IdentityText(const json& run) {
   std::string out = "Identity (the same on every --resume, but for --allow-change)\n";
   for (const json& pair : run["identity"]) Field(&out, Text(pair[0]), Text(pair[1]));
-  Changes(&out, run["changes"]);
+  Changes(&out, run.value("changes", json::array()));
   return out;
 }
 
@@ -300,7 +300,7 @@ std::string SummaryText(const json& run) {
   Field(&out, "compute",
         absl::StrCat(Text(run["dtype"]), ", ", run["threads"].get<int>(), " threads",
                      summary.contains("optimizer") ? ", " + Text(summary["optimizer"]) : ""));
-  Changes(&out, run["changes"]);
+  Changes(&out, run.value("changes", json::array()));
   States(&out, run["files"]);
   if (summary.contains("exported")) Field(&out, "exported", Text(summary["exported"]));
   Field(&out, "--digests", "reads and checks all of the state, and shows its digests");

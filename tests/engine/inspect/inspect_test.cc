@@ -173,6 +173,21 @@ TEST(InspectText, ARunWithoutDigestsIsSummarised) {
   EXPECT_THAT(InspectText(run), testing::StartsWith("out: a run\n  last commit       step 1200\n"));
 }
 
+TEST(InspectText, SettingsThatWereChangedAreSaidAndAFreedStateIsNoCommit) {
+  nlohmann::json run = RunOf({});
+  run["changes"] = {{{"step", 901}, {"name", "lr"}, {"from", "5e-05"}, {"to", "1e-04"}}};
+  EXPECT_THAT(InspectText(run), HasSubstr("\n  from step 901     lr 1e-04 instead of 5e-05\n"));
+  run["kind"] = "freed";
+  run.erase("digests");
+  EXPECT_EQ(InspectText(run),
+            "Finished at step 1200; its state was freed (spillway clean), so there is nothing to "
+            "resume\n"
+            "Identity (the same on every --resume, but for --allow-change)\n"
+            "  seed              42\n"
+            "  data              a.txt\n"
+            "  from step 901     lr 1e-04 instead of 5e-05\n");
+}
+
 // Frozen parameters have only weights, and buffers a plane of their own, whichever comes first.
 TEST(InspectText, APlaneThatNotAllHaveIsAnEmptyCell) {
   const std::string text = InspectText(

@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/engine/format_testing.h"
 #include "tests/scratch_directory.h"
+#include "tests/swap/store/store_fixture.h"
 
 namespace spillway {
 namespace {
@@ -40,6 +41,7 @@ class KeptStateTest : public testing::Test {
     const StateLayout layout = DescribeState(state.model, {}, DType::kBFloat16, 2048);
     auto store = (*storage)->OpenStore(layout, {}, state);
     ASSERT_TRUE(store.ok()) << store.status();
+    WriteEverything(**store, 1);
     ASSERT_EQ((*store)->Commit((*storage)->manifest_path(), {4, EncodeRunState(state)}),
               absl::OkStatus());
   }
