@@ -11,7 +11,7 @@ import signal
 import struct
 import subprocess
 
-from cli_testing import CliTest, environment, main, program, read_json, read_rows, run
+from cli_testing import CliTest, environment, main, program, read_json, read_rows, read_text, run
 
 RESNET = {"model_type": "resnet", "architectures": ["ResNetForImageClassification"],
           "num_channels": 3, "embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1],
