@@ -148,7 +148,7 @@ class ConfigTest(CliTest):
     def test_lamb(self):
         params = {"lr": 0.001, "weight_decay": 0.01, "max_coeff": 0.3, "min_coeff": 0.02}
         config = self.config_file({**BASE, "optimizer": {"type": "Lamb", "params": params}})
-        file = self.train(config=config, output=self.path("file"), steps=3)
+        file = self.train(config=config, output=self.path("file"), steps=3, explain=True)
         self.assert_run(file, 0, "after all state was read and measured")
         base = self.config_file(BASE)
         lamb = {"config": base, "steps": 3, "optimizer": "lamb", "lr": "0.001"}
@@ -173,7 +173,7 @@ class ConfigTest(CliTest):
                                    ("scaled", {"scale_parameter": True, "clip_threshold": "0.5"},
                                     "after all state was read and measured"),
                                    ("slow", {"decay_rate": "0.5"}, "")):
-            self.assert_run(self.train(output=self.path(name), **adafactor, **flags), 0, words)
+            self.assert_run(self.train(output=self.path(name), explain=True, **adafactor, **flags), 0, words)
             outcomes[name] = self.inspect(self.path(name))["digests"]
         self.assertEqual(sorted(outcomes["plain"]["transformer.wte.weight"]), ["residual", "weight"])
         self.assertNotEqual(outcomes["plain"], outcomes["scaled"])
@@ -235,7 +235,7 @@ class ConfigTest(CliTest):
 
     def test_compute_follows_the_processor(self):
         def train(words, **flags):
-            return run(*self.flags(dtype="bf16", no_export=True, **flags), *words,
+            return run(*self.flags(dtype="bf16", no_export=True, explain=True, **flags), *words,
                        variables={"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_VNNI"})
 
         why = "in fp32: this processor has no bf16 instructions"
