@@ -92,7 +92,7 @@ std::string BudgetsLine(bool separate_device, const PlanFacts& facts) {
 
 std::string ForecastLine(const StepForecast& forecast, int64_t steps) {
   const std::string whole =
-      steps > 0 ? absl::StrCat("; ", FormatDuration(forecast.predicted_seconds * steps), " for ",
+      steps > 0 ? absl::StrCat("; ", SecondsText(forecast.predicted_seconds * steps), " for ",
                                steps, steps == 1 ? " step" : " steps")
                 : "";
   return absl::StrCat("  forecast   ", SecondsText(forecast.predicted_seconds),

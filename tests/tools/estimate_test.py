@@ -170,7 +170,7 @@ class Forecasts(EstimateTest):
         for changes in ({"clip": 0}, {"swap": None, "offload": None}):
             with self.subTest(changes):
                 log, rows = self.run_train(**changes)
-                self.assertIn("a step, at least", log)
+                self.assertIn("a step, bound by", log)
                 self.assertEqual(len(rows), 4)
                 for row in rows:
                     self.assertEqual(set(row["binding"]), {"forward", "backward", "flush"})
