@@ -94,7 +94,7 @@ std::optional<double> SecondsLeft(const ReportInput& input) {
 
 // "2.5".
 std::string EpochText(double epochs) {
-  return absl::StrFormat(epochs < 10 ? "%.2g" : "%.0f", epochs);
+  return epochs < 10 ? absl::StrFormat("%.2g", epochs) : absl::StrFormat("%.0f", epochs);
 }
 
 // What is not the loss: of held-out data, the one that was asked for first.
