@@ -36,7 +36,7 @@ std::vector<std::string> SubcommandNames(const CLI::App& command);
 // Null where it has none of this name.
 const CLI::App* FindSubcommand(const CLI::App& command, absl::string_view name);
 
-// What the words after a flag of this type can be.
+// The words that can follow a flag of this type.
 struct ValueKind {
   std::vector<std::string> words;  // "bf16"
   bool files = false, directories = false;

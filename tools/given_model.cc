@@ -79,7 +79,7 @@ absl::Status Download(const char* flag, const HubName& name) {
   return RunProgram(program, words);
 }
 
-// Of what the cache has not got, or not all of.
+// The error for a model that the cache lacks, or has in part.
 absl::Status NotInCache(const char* flag, const std::string& given, const HubName& name,
                         const absl::Status& found) {
   const bool known = !FindDownloader().empty();

@@ -97,7 +97,7 @@ std::string UsageLine(const CLI::App& command, const std::vector<CommandFlagGrou
                                has_commands ? " COMMAND" : "", " [flags]"));
 }
 
-// What the short help shows of groups.
+// The list of groups in the short help.
 std::string UsualFlags(const CLI::App& command, const std::vector<CommandFlagGroup>& groups) {
   CommandFlagGroup usual = {"The usual flags", {}};
   std::vector<std::string> titles;

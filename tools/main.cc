@@ -51,7 +51,7 @@ NamedCommand FindCommand(const CLI::App& app, const std::vector<std::string>& wo
   return found;
 }
 
-// Of a command that has subcommands and got none of them: which there are.
+// An error that lists the subcommands, if a command that needs one got none.
 absl::Status CheckSubcommand(const NamedCommand& command, const std::vector<std::string>& words) {
   const std::vector<std::string> names = SubcommandNames(*command.app);
   if (names.empty()) return absl::OkStatus();
@@ -78,7 +78,7 @@ absl::Span<const OtherFlag> OtherFlagsOf(const CLI::App& command) {
   return {};
 }
 
-// What is in the way of a command, with the parser's own words last.
+// Reports everything that keeps a command from running, with the parser's own error last.
 void ReportRefused(const std::vector<std::string>& refused, const std::string& parser = "") {
   std::vector<absl::Status> errors;
   for (const std::string& each : refused) errors.push_back(absl::InvalidArgumentError(each));

@@ -20,7 +20,7 @@ std::string SecondsText(double seconds);
 // "0.42", "7.5", "980", "1.4k", "14k", "2.5M": for rates of any size.
 std::string FormatRate(double value);
 
-// What a line loses first where a terminal is narrow comes first.
+// How long a part stays on a narrow terminal: the least important part is left out first.
 enum class Importance { kLeast, kLess, kMinor, kBar, kMore, kTime, kMost };
 
 // A part of the line between the count and the time.
@@ -77,7 +77,7 @@ class Progress {
   const std::string label_;
   const int64_t total_;
   const double began_;
-  // Of the first update: how long the rest takes is reckoned from what was done since.
+  // Time and count of the first update; the time left is computed from the progress made since.
   std::optional<double> first_time_;
   int64_t first_done_ = 0;
   std::optional<double> shown_;  // when, last

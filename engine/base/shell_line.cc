@@ -7,7 +7,7 @@
 namespace spillway {
 namespace {
 
-// What a shell takes as it is.
+// Whether a shell reads the word unchanged without quotes.
 constexpr char kPlain[] =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
 

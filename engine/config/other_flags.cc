@@ -160,7 +160,7 @@ constexpr OtherFlag kTrainFlags[] = {
     {"--source_lang", kSetting, kOne, "--source-key translation.LANGUAGE", "", &F::source_lang},
     {"--target_lang", kSetting, kOne, "--target-key translation.LANGUAGE", "", &F::target_lang},
 
-    // What changes nothing here.
+    // Flags that change nothing here.
     {"--do_train", kPassed, kSwitch, "train always trains"},
     {"--do_predict", kHint, kSwitch, "spillway predict answers a file"},
     {"--test_file", kHint, kOne, "spillway predict answers it"},
@@ -261,7 +261,7 @@ constexpr OtherFlag kTrainFlags[] = {
     {"--use_bnb_nested_quant", kPassed, kSwitch, "nf4's scales are quantised, too"},
     {"--strict", kPassed, kSwitch, "unknown flags are errors"},
 
-    // What would change the result.
+    // Flags that would change the result and are not supported.
     {"--save_safetensors", kWrong, kSwitch, "models are written as safetensors: leave it out",
      "true"},
     {"--load_best_model_at_end", kWrong, kSwitch,
@@ -484,7 +484,7 @@ class Translation {
   }
 
   void TakeOwn(const OwnFlag& flag) {
-    // Of a switch the word after it is a value only where it is a boolean.
+    // The word after a switch is its value only if it is a boolean.
     const bool is_switch = flag.least == 0 && flag.most <= 1;
     std::vector<std::string> values =
         is_switch ? Boolean() : WordsAfter(flag.least, flag.list ? kAnyNumber : flag.most);
@@ -504,7 +504,7 @@ class Translation {
     out_.words.insert(out_.words.end(), values.begin(), values.end());
   }
 
-  // Of a switch: nothing, or its value.
+  // The value of a switch, or nothing.
   std::vector<std::string> Boolean() {
     if (value_) return {*value_};
     if (own_.takes_words || at_ == words_.size() || !AsBoolean(words_[at_])) return {};

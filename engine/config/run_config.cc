@@ -471,7 +471,7 @@ void RunSettings::NoteOtherKeys() {
   }
 }
 
-// What to do about a --config that cannot be read.
+// The advice for a --config file that cannot be read.
 std::string ConfigProblem(const std::string& path, const absl::Status& error) {
   const std::string text = ReadSmallFile(path).value_or("");
   if (LooksLikeYaml(path, text)) {

@@ -22,9 +22,9 @@ struct TrainFlag {
                              bool TrainFlags::*>;                     // a switch
 
   const char* name;  // "--micro-batch"
-  // What follows it, as help shows it: "N", "SIZE", "DIR", "bf16|fp16|fp32" (one of these words),
-  // "LIST" (words that the command line may separate by commas or spaces), "[true|false]" (it may
-  // be left out, which is true); "" of a switch.
+  // The value that follows the flag, as help shows it: "N", "SIZE", "DIR", "bf16|fp16|fp32" (one of
+  // these words), "LIST" (words that the command line may separate by commas or spaces),
+  // "[true|false]" (it may be left out, which is true); "" of a switch.
   const char* type;
   Field field;
   const char* help;  // with the default in parentheses at its end

@@ -47,7 +47,7 @@ struct TrainFlags {
       overwrite_output_dir, packing, use_peft, do_eval, eval_strategy, logging_steps, save_strategy,
       save_total_limit, report_to, logging_dir, validation_split, data_seed, eos_token,
       resume_from_checkpoint, source_lang, target_lang;
-  // Of the command line: other programs' flags that change nothing here, and what is in the way.
+  // Other programs' flags on the command line that change nothing here, and those that are refused.
   std::vector<std::string> without_effect, refused;
 };
 

@@ -1,4 +1,4 @@
-// What other programs say in several flags, or in other words, said in train's own.
+// Translates what other programs say in several flags, or otherwise, into train's own flags.
 #pragma once
 
 #include <vector>

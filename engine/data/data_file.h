@@ -11,7 +11,7 @@
 
 namespace spillway {
 
-// What reads the file, which decides the formats that it may have.
+// The use of a data file, which decides the formats that it may have.
 enum class DataUse {
   kTokens,  // a language model: .txt, .jsonl, .bin, .npy
   kText,    // tokenize: .txt, .jsonl
@@ -28,7 +28,7 @@ absl::Status CheckDataFile(absl::string_view flag, const std::string& path, Data
 absl::Status CheckDataFiles(absl::string_view flag, const std::vector<std::string>& paths,
                             DataUse use);
 
-// The same of what may be a folder: that it is there.
+// The same check for a path that may be a folder: only that it exists.
 absl::Status CheckDataExists(absl::string_view flag, const std::string& path);
 
 // "a.txt, b/, ...": the first names in a directory; "nothing" where it is empty.

@@ -139,7 +139,7 @@ class LabelCollector {
     return number && *number >= 0 && *number < static_cast<int64_t>(own.size());
   }
 
-  // Of the default names: data may say LABEL_1, too.
+  // Data may use the default names (LABEL_1), too.
   bool AreKnown(const Labels& labels) const {
     return std::all_of(labels.begin(), labels.end(), [&](const std::string& label) {
       return std::find(classifier_.labels.begin(), classifier_.labels.end(), label) !=

@@ -52,7 +52,7 @@ class PairedSamples {
   // Tokens.
   int64_t longest_source() const { return longest_source_; }
   int64_t longest_target() const { return longest_target_; }
-  // Of all samples.
+  // The sum over all samples.
   int64_t source_tokens() const { return source_tokens_; }
   int64_t target_tokens() const { return target_tokens_; }
   // Changes with any sample.

@@ -13,7 +13,7 @@
 
 namespace spillway {
 
-// What there is to say of a plan beside the plan itself.
+// Facts about the run that the plan's text shows beside the plan itself.
 struct PlanFacts {
   uint64_t parameters = 0;
   uint64_t trained_parameters = 0;
@@ -36,7 +36,7 @@ std::string PlanText(const SwapPlan& plan, const PlanFacts& facts);
 // Every line of the plan, each followed by a sentence that explains it.
 std::string ExplainedPlan(const SwapPlan& plan, const GraphPlan& graphs, const PlanFacts& facts);
 
-// What the plan's line of that label means; "" for a label that none has.
+// Explains the line of the plan with this label; "" for an unknown label.
 absl::string_view PlanLineMeaning(absl::string_view label);
 
 // "85.3M", "1.56B", "980": three digits.

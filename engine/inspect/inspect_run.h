@@ -32,7 +32,7 @@ absl::StatusOr<nlohmann::json> InspectCommit(const std::string& manifest_path,
                                              const InspectProgress& progress = {},
                                              bool digests = true);
 
-// Of a run whose state was freed: the same but for its bytes, with "kind": "freed".
+// Describes a run whose state was freed: the same fields without the state, "kind": "freed".
 nlohmann::json InspectFreed(const std::string& output, const RunState& state);
 
 // Of the commit in `output`: an OUTPUT, or a copy of a commit.

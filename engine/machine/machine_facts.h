@@ -58,7 +58,7 @@ struct MachineFacts {
   std::vector<std::pair<std::string, std::string>> launcher;
 };
 
-// What a run says of the machine that it computes on.
+// The facts about the machine that run.json and the report show.
 struct ProcessorFacts {
   std::string cpu;  // "" where the kernel does not name it
   int cores = 1;    // of the machine

@@ -22,7 +22,7 @@ uint64_t SpendableMemoryBytes(int processes = 1);
 // The tightest memory limit of our cgroups; UINT64_MAX where nothing limits.
 uint64_t CgroupMemoryLimitBytes();
 
-// What this machine, or our cgroup, has of memory in all; UINT64_MAX where neither says it.
+// Total memory of this machine or of our cgroup, in bytes; UINT64_MAX if neither is known.
 uint64_t MachineMemoryBytes();
 
 // Of budgets (0: not given) that both are of the host's memory, each of `processes` alike. An error

@@ -1,4 +1,4 @@
-// What a run may change where it goes on (--resume --allow-change).
+// Settings that a resumed run may change (--resume --allow-change).
 #pragma once
 
 #include <cstdint>

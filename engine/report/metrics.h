@@ -70,7 +70,7 @@ Throughput ThroughputOf(const StepMetrics& metrics, const std::string& sample_un
 struct EvaluationMetrics {
   int64_t step = 0;  // steps behind it; 0: before the first
   double loss = 0;
-  // Of the held-out data, as in StepMetrics.
+  // Counts of the held-out data, as in StepMetrics.
   int64_t tokens = 0;
   int64_t labels = 0;
   int64_t samples = 0;

@@ -97,7 +97,7 @@ std::string EpochText(double epochs) {
   return epochs < 10 ? absl::StrFormat("%.2g", epochs) : absl::StrFormat("%.0f", epochs);
 }
 
-// What is not the loss: of held-out data, the one that was asked for first.
+// Measures of held-out data other than the loss; the one of --metric comes first.
 std::vector<std::string> MeasuresOf(const RunRows& rows) {
   std::vector<std::string> names;
   for (const MeasureKind& kind : MeasureKinds()) {
@@ -187,7 +187,7 @@ std::string EvaluationTable(const ReportInput& input) {
   return table.Html();
 }
 
-// What --resume does with a run that has not finished.
+// Says what --resume does with a run that has not finished.
 absl::string_view ResumeSentence(const ReportInput& input) {
   return input.has_commit ? "--resume continues from the last commit."
                           : "No commit was made; --resume starts at step 1.";

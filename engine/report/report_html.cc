@@ -150,7 +150,7 @@ void HtmlTable::Row(const std::vector<std::string>& cells, absl::string_view row
   if (!row_class.empty()) absl::StrAppend(&body_, " class=\"", row_class, "\"");
   absl::StrAppend(&body_, ">");
   for (size_t i = 0; i < cells.size(); ++i) {
-    // What a list has before the cell.
+    // The label before the cell, where a table is shown as a list.
     const std::string label = (i > 0 || numeric_[i]) && !names_[i].empty()
                                   ? absl::StrCat(" data-label=\"", names_[i], "\"")
                                   : "";

@@ -30,7 +30,7 @@ struct PlannedUnit {
   PlannedState weights, optimizer, gradients;  // gradients: deferred updates only
 };
 
-// What a process computes on.
+// The machine that a process computes on.
 struct RunMachine {
   std::string cpu;            // the processor's name; "": not known
   int cores = 0;              // of the machine; 0: not known, as memory_bytes

@@ -75,7 +75,7 @@ std::string TrafficPanel(const ReportInput& input) {
   HtmlTable table({"", "Per step", alone ? "Per parameter" : "", ""}, {1, 2});
   table.Row({"read from NVMe", FormatByteNumber(read), a_parameter(read), ""});
   table.Row({"written to NVMe", FormatByteNumber(written), a_parameter(written), ""});
-  // What is of no step.
+  // Facts about the whole run rather than a step.
   HtmlTable drive({"", "", ""}, {1});
   const double rated = input.run.drive_bytes_per_day;
   if (written > 0 && seconds > 0 && rated > 0) {

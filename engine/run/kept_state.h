@@ -1,4 +1,4 @@
-// What a run keeps on its drives for --resume once it has finished, and freeing that.
+// The state that a finished run keeps on its drives for --resume, and how it is freed.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct KeptState {
   std::string Places() const;
 };
 
-// Of the run in `output`. kNotFound where it has no commit and was not freed.
+// The kept state of the run in `output`. kNotFound if it has no commit and was not freed.
 absl::StatusOr<KeptState> FindKeptState(const std::string& output);
 
 // Makes the commit of a finished run none (FreedManifestPath), then removes the directories that it

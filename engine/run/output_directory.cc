@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Open(const std
   }
   const auto names = files.List(path);
   output->was_empty_ = missing || (names.ok() && names->empty());
-  // Of a rank that is not the first the parents are in OUTPUT, or OUTPUT itself.
+  // For every rank but the first, the parents are in OUTPUT, or are OUTPUT itself.
   const FileAccess parents = rank > 0 ? FileAccess::kReadable : FileAccess::kShared;
   RETURN_IF_ERROR(CreateDirectories(files, ParentPath(path), parents, &output->created_));
   ASSIGN_OR_RETURN(

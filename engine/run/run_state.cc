@@ -100,7 +100,7 @@ absl::StatusOr<std::vector<float>> FromBase64(const std::string& text) {
   return values;
 }
 
-// Of a commit of an earlier version, whose steps were all of the same size.
+// The samples of a commit written by an earlier version, whose steps all had the same size.
 int64_t SamplesByIdentity(const RunState& state) {
   int64_t samples = state.step;
   for (const auto& [name, value] : state.identity) {

@@ -53,7 +53,7 @@ std::string ManifestPath(const std::string& directory, int rank);
 // Where it waits until the first rank's has been renamed, which decides that the commit is one
 // (engine/run/rank_commit.h).
 std::string PreparedManifestPath(const std::string& directory, int rank);
-// What it is called once a finished run's state was freed (engine/run/kept_state.h).
+// The manifest's name after a finished run's state was freed (engine/run/kept_state.h).
 std::string FreedManifestPath(const std::string& directory, int rank);
 
 // The rank whose own directory this is, by its name, 0 of any other. An OUTPUT may be called so,

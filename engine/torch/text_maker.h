@@ -49,7 +49,7 @@ class TextBatches {
   virtual int64_t classes() const = 0;
 };
 
-// Of models with an encoder: the texts that an evaluation is to be measured by.
+// For models with an encoder: the texts that an evaluation is measured by.
 class TextMaker : public TextBatches {
  public:
   // Makes the texts of samples [begin, end) and compares them with their targets, in their order.

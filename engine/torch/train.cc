@@ -266,7 +266,7 @@ void SayIfACopyIsMade(RunStorage& storage, const absl::Status& failure) {
                           copies->directory(), " is made: ", failure.message()));
 }
 
-// What is said in epochs, or in parts of the run, becomes steps.
+// Converts settings given in epochs, or as a part of the run, to steps.
 void ResolveSteps(int64_t samples, TrainOptions* options) {
   const int64_t batch = options->micro_batch * options->accumulate * options->ranks;
   if (options->steps == 0) options->steps = StepsForEpochs(options->epochs, samples, batch);

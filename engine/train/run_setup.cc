@@ -282,7 +282,7 @@ absl::Status RunSetup::RestoreOptimizer(const RunState& committed) {
   return moments == nullptr ? absl::OkStatus() : moments->Restore(committed.factored_moments);
 }
 
-// Of the weights, what stays where it lies.
+// Bytes of weights that are read in the model's own files and never copied.
 uint64_t RunSetup::BytesInPlace() const {
   uint64_t bytes = 0;
   for (int unit = 0; unit < plan().layout.num_units(); ++unit) {

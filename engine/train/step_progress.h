@@ -15,7 +15,7 @@ namespace spillway {
 // amounts and of seconds alike, so that a slow step weighs what it took.
 class SmoothedRate {
  public:
-  // Of one step.
+  // Adds one step.
   void Add(double amount, double seconds);
   // Since the start, the newest most; 0 before the first step.
   double per_second() const { return seconds_ > 0 ? amount_ / seconds_ : 0; }

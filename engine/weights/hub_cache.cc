@@ -72,7 +72,7 @@ Names MissingShards(const std::string& directory, absl::string_view index) {
   return missing;
 }
 
-// What of the files a snapshot lacks; "": nothing.
+// The files that a snapshot lacks; "" if it is complete.
 std::string Lacks(const std::string& directory, HubFiles files) {
   if (files == HubFiles::kAdapter) {
     return Has(directory, "adapter_config.json") ? "" : "adapter_config.json";
@@ -102,7 +102,7 @@ std::string Lacks(const std::string& directory, HubFiles files) {
   return "model.safetensors (its weights)";
 }
 
-// What the cache has of a repository, for messages.
+// Describes what the cache holds of a repository, for messages.
 std::string ShownRevisions(const std::string& folder) {
   Names names = List(folder + "/refs");
   for (const std::string& commit : List(folder + "/snapshots"))

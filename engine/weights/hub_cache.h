@@ -38,7 +38,7 @@ struct HubSnapshot {
   std::string commit;     // its name, "607a30d7..."
 };
 
-// What of a snapshot must be there.
+// The files that a snapshot must have.
 enum class HubFiles { kConfig, kTokenizer, kWeights, kAdapter };
 
 // The snapshot of a name in the cache. kNotFound where the cache has none of that repository or

@@ -21,7 +21,7 @@ bool IsControl(char c) {
   return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
 }
 
-// What a file has in it must not command the terminal.
+// Control characters of a file's text must not reach the terminal.
 std::string WithoutControls(absl::string_view text) {
   std::string printable(text);
   std::replace_if(printable.begin(), printable.end(), IsControl, '?');
@@ -95,7 +95,7 @@ class Log {
     standing_ = WithoutControls(line);
     std::replace_if(
         standing_.begin(), standing_.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
-    // What is behind it is cleared last: a line that is cleared first flickers.
+    // Clears the rest of the line last: a line that is cleared first flickers.
     WriteToStderr(absl::StrCat("\r", standing_, "\x1b[K"));
   }
 

@@ -29,7 +29,7 @@ void LogError(absl::string_view line);
 // Draws the standing line: the terminal's last one, which log lines appear above. Takes the place
 // of the one before. It must be narrower than the terminal. REQUIRES: RedrawsStderr().
 void DrawStandingLine(absl::string_view line);
-// What is drawn stays as it is, and nothing stands any more.
+// Leaves the standing line on the terminal as it is and starts a new line.
 void KeepStandingLine();
 
 }  // namespace spillway

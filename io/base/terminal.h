@@ -25,7 +25,7 @@ bool UsesColours(bool redraws, const EnvironmentLookup& environment = ProcessEnv
 // does not say, COLUMNS, or else 80.
 int TerminalColumns(int descriptor, const EnvironmentLookup& environment = ProcessEnvironment);
 
-// Of texts for a terminal of 80 columns, whose last one stays free.
+// The width of texts for a terminal of 80 columns, whose last column stays free.
 inline constexpr int kPageColumns = 79;
 
 // To the terminal's first column, and nothing is left on its line.

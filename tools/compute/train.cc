@@ -537,7 +537,7 @@ std::optional<ComputeGuess> GuessCompute(const Inputs& in) {
                       DryRunCostOf(shape, *trained, config.train.dtype, step, products).seconds};
 }
 
-// What --resume goes on from.
+// Says which step --resume continues from.
 std::string ResumeText(const std::string& output) {
   const auto committed = ReadCommittedState(output);
   if (committed.ok()) return absl::StrCat("--resume goes on after step ", committed->step);
@@ -545,7 +545,7 @@ std::string ResumeText(const std::string& output) {
   return "no commit was made; --resume starts at step 1";
 }
 
-// What a finished run keeps on its drives, and how that is freed.
+// Says what a finished run keeps on its drives, and how that is freed.
 void SayWhatStays(const TrainOptions& options) {
   if (options.rank > 0 || options.no_commit) return;
   const auto kept = FindKeptState(options.output);
