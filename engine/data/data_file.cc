@@ -126,7 +126,7 @@ std::string WithWord(const std::string& path, absl::string_view word) {
   return absl::StrCat(path.substr(0, dot), ".", word, path.substr(dot));
 }
 
-// As Python writes a string, where a shell has double quotes around.
+// Quotes a string for Python code that stands inside a shell's double quotes.
 std::string PythonText(const std::string& text) {
   return absl::StrCat(
       "'",

@@ -28,7 +28,7 @@ absl::Status CheckDataFile(absl::string_view flag, const std::string& path, Data
 absl::Status CheckDataFiles(absl::string_view flag, const std::vector<std::string>& paths,
                             DataUse use);
 
-// The same check for a path that may be a folder: only that it exists.
+// Checks only that `path` exists; it may be a folder.
 absl::Status CheckDataExists(absl::string_view flag, const std::string& path);
 
 // "a.txt, b/, ...": the first names in a directory; "nothing" where it is empty.

@@ -105,7 +105,7 @@ std::string TakeMessages(const nlohmann::json& given, absl::string_view name, Ji
   return "";
 }
 
-// What no template is given: the functions that a model may call.
+// Refuses rows with "tools", the functions that a model may call: no chat template receives them.
 std::string RefuseTools(const nlohmann::json& object, absl::string_view file) {
   if (!object.contains("tools") || object["tools"].is_null()) return "";
   return absl::StrCat(

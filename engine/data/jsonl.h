@@ -21,8 +21,8 @@ struct JsonlRecord {
   std::string prompt;
   std::string text;     // the completion where there is a prompt
   JinjaValue messages;  // of a conversation: {"role", "content"} each; null otherwise
-  // Of a conversation that is a prompt and a completion: the assistant's messages in the prompt,
-  // which are not learnt.
+  // Number of assistant messages in the prompt of a conversation that is given as prompt and
+  // completion; these are not learnt.
   int64_t prompt_answers = 0;
 };
 

@@ -8,9 +8,9 @@
 
 namespace spillway {
 
-// What the keys of a row of `path` look like, and the command that makes a .jsonl of it that
-// language models read: "looks like alpaca: `jq -c ...`". "" where no layout is known that has
-// such keys. The values are not looked at.
+// Recognises the layout of a row of `path` by its keys and returns the command that converts the
+// file to .jsonl for language models: "looks like alpaca: `jq -c ...`". "" if no known layout has
+// these keys. Values are ignored.
 std::string KnownKeysAdvice(const nlohmann::json& object, absl::string_view path);
 
 // The command that applies `filter` to each line of `path` and writes a file beside it, in

@@ -9,13 +9,13 @@
 
 namespace spillway {
 
-// Of a run (OUTPUT, a copy of a commit, or a manifest): InspectCommit, or InspectFreed where its
-// state was freed. Of a safetensors file or
-// the directory of a model (or its index) or an adapter: {"kind": "safetensors", "metadata",
-// "parameters", "bytes", "dtypes": {dtype: elements}, "files": [{file, bytes}], "tensors": [{name,
-// dtype, shape, file, offset, bytes}]}. kNotFound and kInvalidArgument for a path that is none of
-// these, with what would be; kDataLoss for one whose bytes are wrong.
-// `digests`: whether the state of a run is read, for the digests of its planes.
+// For a run (OUTPUT, a copy of a commit, or a manifest): the result of InspectCommit, or of
+// InspectFreed if its state was freed. For a safetensors file or the directory of a model (or its
+// index) or an adapter: {"kind": "safetensors", "metadata", "parameters", "bytes", "dtypes":
+// {dtype: elements}, "files": [{file, bytes}], "tensors": [{name, dtype, shape, file, offset,
+// bytes}]}. kNotFound and kInvalidArgument for a path that is none of these, with what would be;
+// kDataLoss for one whose bytes are wrong. `digests`: whether the state of a run is read, for the
+// digests of its planes.
 absl::StatusOr<nlohmann::json> Inspect(const std::string& path,
                                        const InspectProgress& progress = {}, bool digests = true);
 

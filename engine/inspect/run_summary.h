@@ -1,5 +1,5 @@
-// What a run's OUTPUT says of it beside the commit: how far it is and how it ended, its losses,
-// model and data. From the files that a run writes as it goes; what is missing is left out.
+// Summarises a run from the files in its OUTPUT other than the commit: progress, how it ended,
+// losses, model and data. Values whose file is missing are left out.
 #pragma once
 
 #include <string>

@@ -37,8 +37,8 @@ struct DeviceChoice {
   std::string Text() const;
   // For people, in one line.
   std::string Sentence() const;
-  // What the log says of `auto`: the GPU, or why a machine that has one computes on the CPU; ""
-  // where there is none to speak of.
+  // The log line for --device auto: the chosen GPU, or why a machine with a GPU computes on the
+  // CPU; "" on a machine without a GPU.
   std::string Notice(bool has_gpu) const;
 };
 

@@ -25,9 +25,9 @@ uint64_t CgroupMemoryLimitBytes();
 // Total memory of this machine or of our cgroup, in bytes; UINT64_MAX if neither is known.
 uint64_t MachineMemoryBytes();
 
-// Of budgets (0: not given) that both are of the host's memory, each of `processes` alike. An error
-// that ends in exit code 3 where one alone leaves nothing for the other. A warning where they are
-// more together than the machine has: a run that takes no more than there is goes well.
+// Checks two budgets (0: not given) that both use host memory, in each of `processes` processes.
+// Returns an error (exit code 3) if one of them alone leaves nothing for the other. Logs a warning
+// if they exceed the machine's memory together, since a run may need less than its budgets.
 absl::Status CheckGivenBudgets(uint64_t device_bytes, uint64_t host_bytes, int processes = 1);
 
 // Budgets that were not given (0): what SpendableMemoryBytes says; a third of it for computing, the

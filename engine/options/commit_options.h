@@ -7,8 +7,8 @@
 
 namespace spillway {
 
-// What --commit-every auto means: so long between commits, or as long as keeps what they cost to
-// this part of the time.
+// --commit-every auto: seconds between commits, extended if needed so that commits cost at most
+// this part of the run's time.
 inline constexpr double kAutoCommitSeconds = 15 * 60;
 inline constexpr double kAutoCommitCostPart = 0.01;
 
