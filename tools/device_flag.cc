@@ -29,9 +29,12 @@ absl::StatusOr<DeviceChoice> ResolveDevice(RunConfig* config) {
   }
   train.device = choice.Text();
   const bool auto_compute = !train.compute;
-  train.compute = ChooseCompute(train.compute, train.dtype, choice.gpu.has_value());
-  const std::string remark = ComputeRemark(*train.compute, train.dtype, choice.gpu.has_value());
-  if (train.compute == train.dtype && !remark.empty()) LogWarning(remark);
+  const bool measured = auto_compute && IsComputeMeasured(train.dtype, choice.gpu.has_value());
+  if (!measured) {
+    train.compute = ChooseCompute(train.compute, train.dtype, choice.gpu.has_value());
+    const std::string remark = ComputeRemark(*train.compute, train.dtype, choice.gpu.has_value());
+    if (train.compute == train.dtype && !remark.empty()) LogWarning(remark);
+  }
   if (train.layers_in_fp8) {
     RETURN_IF_ERROR(CheckFp8(choice));
     if (!choice.gpu) LogWarning(absl::StrCat("--compute fp8: ", kFp8Emulated));

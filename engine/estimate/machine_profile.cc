@@ -83,6 +83,19 @@ void MachineProfile::SetCollective(const std::string& ranks, const CollectiveEnt
   collectives_[ranks] = entry;
 }
 
+std::optional<ProductEntry> MachineProfile::FindProducts(const std::string& key,
+                                                         int64_t unix_seconds) const {
+  const auto found = products_.find(key);
+  if (found == products_.end() || !IsRecent(found->second.unix_seconds, unix_seconds)) {
+    return std::nullopt;
+  }
+  return found->second;
+}
+
+void MachineProfile::SetProducts(const std::string& key, const ProductEntry& entry) {
+  products_[key] = entry;
+}
+
 void MachineProfile::SetRates(const std::string& device, const DiskEntry& entry) {
   disks_[device] = entry;
 }
@@ -235,6 +248,18 @@ std::optional<CollectiveEntry> CollectiveEntryFrom(const json& value) {
   return entry;
 }
 
+std::optional<ProductEntry> ProductEntryFrom(const json& value) {
+  if (!value.is_object()) return std::nullopt;
+  ProductEntry entry;
+  entry.own_seconds = PositiveNumber(value, "own_seconds");
+  entry.fp32_seconds = PositiveNumber(value, "fp32_seconds");
+  entry.unix_seconds = static_cast<int64_t>(Whole(value, "unix_seconds", kMostUnixSeconds));
+  if (entry.own_seconds == 0 || entry.fp32_seconds == 0 || entry.unix_seconds == 0) {
+    return std::nullopt;
+  }
+  return entry;
+}
+
 json TunedJson(const TunedEntry& entry) {
   json value = RatesJson(entry.rates);
   value["engine"] = entry.engine;
@@ -323,6 +348,9 @@ MachineProfile MachineProfile::FromJson(const json& value) {
   each("collectives", [&](const std::string& ranks, const json& entry) {
     if (const auto read = CollectiveEntryFrom(entry)) profile.SetCollective(ranks, *read);
   });
+  each("products", [&](const std::string& key, const json& entry) {
+    if (const auto read = ProductEntryFrom(entry)) profile.SetProducts(key, *read);
+  });
   each("tuned", [&](const std::string& device, const json& entry) {
     if (const auto read = TunedFrom(entry)) profile.SetTuned(device, *read);
   });
@@ -331,7 +359,7 @@ MachineProfile MachineProfile::FromJson(const json& value) {
 
 json MachineProfile::ToJson() const {
   json disks = json::object(), links = json::object(), collectives = json::object();
-  json tuned = json::object();
+  json products = json::object(), tuned = json::object();
   for (const auto& [device, entry] : disks_) {
     disks[device] = RatesJson(entry.rates);
     disks[device]["probe_bytes"] = entry.probe_bytes;
@@ -349,8 +377,17 @@ json MachineProfile::ToJson() const {
                           {"latency_seconds", entry.rates.latency_seconds},
                           {"unix_seconds", entry.unix_seconds}};
   }
+  for (const auto& [key, entry] : products_) {
+    products[key] = {{"own_seconds", entry.own_seconds},
+                     {"fp32_seconds", entry.fp32_seconds},
+                     {"unix_seconds", entry.unix_seconds}};
+  }
   for (const auto& [device, entry] : tuned_) tuned[device] = TunedJson(entry);
-  return {{"disks", disks}, {"links", links}, {"collectives", collectives}, {"tuned", tuned}};
+  return {{"disks", disks},
+          {"links", links},
+          {"collectives", collectives},
+          {"products", products},
+          {"tuned", tuned}};
 }
 
 }  // namespace spillway

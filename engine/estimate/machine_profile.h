@@ -38,6 +38,13 @@ struct CollectiveEntry {
   int64_t unix_seconds = 0;  // when
 };
 
+// How long a micro-batch's products take in two precisions (engine/torch/precision_probe.h).
+struct ProductEntry {
+  double own_seconds = 0;    // in the run's dtype
+  double fp32_seconds = 0;   // in fp32
+  int64_t unix_seconds = 0;  // when
+};
+
 // One of the devices below the tuned paths, and what it can do alone.
 struct TunedDevice {
   BlockDevice device;
@@ -84,19 +91,26 @@ class MachineProfile {
                                                 int64_t unix_seconds) const;
   void SetCollective(const std::string& ranks, const CollectiveEntry& entry);
 
+  // The seconds of products, by a key that names the processor, the library and the shapes;
+  // likewise.
+  std::optional<ProductEntry> FindProducts(const std::string& key, int64_t unix_seconds) const;
+  void SetProducts(const std::string& key, const ProductEntry& entry);
+
   // The tuning of `device`, stale or not.
   const TunedEntry* FindTuned(const std::string& device) const;
   void SetTuned(const std::string& device, const TunedEntry& entry);
 
   bool has_tuned() const { return !tuned_.empty(); }
   bool empty() const {
-    return disks_.empty() && links_.empty() && collectives_.empty() && tuned_.empty();
+    return disks_.empty() && links_.empty() && collectives_.empty() && products_.empty() &&
+           tuned_.empty();
   }
 
  private:
   std::map<std::string, DiskEntry> disks_;
   std::map<std::string, LinkEntry> links_;
   std::map<std::string, CollectiveEntry> collectives_;
+  std::map<std::string, ProductEntry> products_;
   std::map<std::string, TunedEntry> tuned_;
 };
 

@@ -89,7 +89,7 @@ void DropOldest(json& members, size_t most, int64_t now) {
 
 // Ours over theirs, where ours are newer; members that we do not know stay.
 void Merge(json& machine, const json& ours, int64_t now) {
-  for (const char* kind : {"disks", "links", "collectives", "tuned"}) {
+  for (const char* kind : {"disks", "links", "collectives", "products", "tuned"}) {
     json& theirs = machine[kind];
     if (!theirs.is_object()) theirs = json::object();
     for (const auto& [device, entry] : ours.at(kind).items()) {

@@ -287,7 +287,10 @@ void Processor(const MachineFacts& facts, Page& page) {
     const DType compute = ChooseCompute(std::nullopt, dtype, false, facts.products);
     const std::string why = ComputeRemark(compute, dtype, false, facts.products);
     absl::StrAppend(&products, products.empty() ? "" : "; ", "--dtype ", DTypeName(dtype), " in ",
-                    DTypeName(compute), why.empty() ? "" : ": ", why);
+                    IsComputeMeasured(dtype, false, facts.products)
+                        ? absl::StrCat(DTypeName(dtype), " or fp32, as measured for each model")
+                        : DTypeName(compute),
+                    why.empty() ? "" : ": ", why);
   }
   page.Ok("matrix products", products);
 }

@@ -78,6 +78,10 @@ DType ChooseCompute(std::optional<DType> asked, DType dtype, bool on_gpu,
   return on_gpu || native.Of(dtype) ? dtype : DType::kFloat32;
 }
 
+bool IsComputeMeasured(DType dtype, bool on_gpu, const NativeProducts& native) {
+  return !on_gpu && dtype != DType::kFloat32 && native.Of(dtype);
+}
+
 std::string ComputeName(DType compute, DType dtype, bool layers_in_fp8) {
   const std::string name(DTypeName(compute));
   if (!layers_in_fp8) return name;

@@ -37,10 +37,17 @@ NativeProducts HeldBack(const NativeProducts& all, absl::string_view most);
 // kInvalidArgument where `asked` is less precise than `dtype`, or otherwise so.
 absl::Status CheckCompute(std::optional<DType> asked, DType dtype);
 
-// The precision of a run in `dtype`: what was asked for, or else (--compute auto) the fastest that
-// is at least as precise: `dtype` itself where that is native and on a GPU, fp32 otherwise.
+// The precision of a run in `dtype`: what was asked for, or else (--compute auto, where nothing is
+// measured) `dtype` itself on a GPU and where the processor has instructions for it, and fp32
+// otherwise.
 DType ChooseCompute(std::optional<DType> asked, DType dtype, bool on_gpu,
                     const NativeProducts& native = NativeProductsHere());
+
+// Whether only measuring tells which precision `--compute auto` should take: on a CPU that has
+// instructions for a `dtype` of 16 bits, whose rate differs between processors and shapes
+// (engine/torch/precision_probe.h).
+bool IsComputeMeasured(DType dtype, bool on_gpu,
+                       const NativeProducts& native = NativeProductsHere());
 
 // "bf16", "fp32"; "fp8" where layers are multiplied in that, and all else in `dtype`, or "fp8, else
 // fp32".

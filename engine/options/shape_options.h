@@ -30,6 +30,7 @@ struct ShapeOptions {
   // In which matrices are multiplied: the dtype or fp32. None: as suits this machine
   // (engine/machine/compute_precision.h).
   std::optional<DType> compute;
+  std::string compute_reason;  // why `auto` chose it, for people; "": nothing is to be said
   bool layers_in_fp8 = false;  // but those of layers in 8 bits (engine/torch/float8_product.h)
   int threads = 0;             // compute threads; 0: the cores
 

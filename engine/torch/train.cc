@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/stop_signal.h"
 #include "engine/data/window_sampler.h"
-#include "engine/machine/compute_precision.h"
 #include "engine/machine/core_limits.h"
 #include "engine/machine/gpu_probe.h"
 #include "engine/machine/memory_limits.h"
@@ -28,6 +27,7 @@
 #include "engine/torch/init_source.h"
 #include "engine/torch/model_compute.h"
 #include "engine/torch/open_compute.h"
+#include "engine/torch/precision_probe.h"
 #include "engine/torch/rank_connection.h"
 #include "engine/torch/torch_memory.h"
 #include "engine/torch/train_ranks.h"
@@ -174,7 +174,9 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   if (ranks.world != nullptr) RETURN_IF_ERROR(AgreeOnDevice(choice, *ranks.world));
   options.device = choice.Text();
   if (options.layers_in_fp8) RETURN_IF_ERROR(CheckFp8(choice));
-  options.compute = ChooseCompute(options.compute, options.dtype, choice.gpu.has_value());
+  RETURN_IF_ERROR(ChooseComputeByMeasuring(description, data, choice.gpu.has_value(),
+                                           committed ? &committed->identity : nullptr, ranks.world,
+                                           &options));
   // What else decides the numbers; it is no rank's choice, and so not what ranks must agree on.
   options.identity.emplace_back("device", choice.gpu ? "cuda" : "cpu");
   options.identity.emplace_back("LibTorch", TORCH_VERSION);

@@ -36,11 +36,12 @@ constexpr double kQuickDryRunSeconds = 2;
 // GPT-2.
 constexpr uint64_t kGuessedTimes = 2;
 
-// In which dtype matrices are multiplied, and why; "" where it is the run's.
+// In which dtype matrices are multiplied, and why; "" where it is the run's and nobody chose.
 std::string OtherProducts(const TrainOptions& options) {
-  if (options.products() == Products()) return "";
+  std::string why = options.compute_reason;
+  if (options.products() == Products() && why.empty()) return "";
   const bool on_gpu = options.device != "cpu";
-  std::string why = ComputeRemark(*options.compute, options.dtype, on_gpu);
+  if (why.empty()) why = ComputeRemark(*options.compute, options.dtype, on_gpu);
   if (options.layers_in_fp8 && why.empty() && !on_gpu) why = "emulated in fp32";
   return absl::StrCat(options.compute_name(), why.empty() ? "" : ": ", why);
 }

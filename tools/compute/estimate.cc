@@ -32,6 +32,7 @@
 #include "engine/torch/model_compute.h"
 #include "engine/torch/open_compute.h"
 #include "engine/torch/pair_dataset.h"
+#include "engine/torch/precision_probe.h"
 #include "engine/torch/sample_dataset.h"
 #include "engine/torch/speech_dataset.h"
 #include "engine/torch/text_maker.h"
@@ -189,6 +190,9 @@ absl::StatusOr<DryRun> MeasurePictures(const EstimateTask& task, const Trainable
   ASSIGN_OR_RETURN(input.model, DescribeModel(model, config.train.freeze));
   ZeroPictures data(config.train.micro_batch * config.train.accumulate, resnet.channels,
                     processing.size);
+  RETURN_IF_ERROR(ChooseComputeByMeasuring(input.model, data, task.device.gpu.has_value(),
+                                           /*identity=*/nullptr, /*world=*/nullptr,
+                                           &input.options));
   ASSIGN_OR_RETURN(DryRun times, RunDry(model, input.model, input.options, data, nullptr, place));
   const uint64_t own = DTypeBytes(input.options.dtype);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
@@ -444,6 +448,9 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& given) {
     ASSIGN_OR_RETURN(input.model, DescribeModel(trained, freeze));
     ZeroTokens data(input.step, lengths, config.samples == SampleLayout::kPacked,
                     trainable->config.decoder);
+    RETURN_IF_ERROR(ChooseComputeByMeasuring(input.model, data, task.device.gpu.has_value(),
+                                             /*identity=*/nullptr, /*world=*/nullptr,
+                                             &input.options));
     ASSIGN_OR_RETURN(times, RunDry(trained, input.model, input.options, data,
                                    texts ? &*texts : nullptr, opened->place));
     const int i = static_cast<int>(input.options.dtype);

@@ -435,6 +435,7 @@ void RecordDerived(Inputs& in, const TrainOptions& used) {
   record("max-target-length", model.encoder != nullptr, pairs.max_target_length);
   record("steps", used.steps > 0, used.steps);
   record("threads", used.threads > 0, used.threads);
+  record("compute", used.compute.has_value(), used.compute_name());
   record("device-memory", used.device_memory_bytes > 0, used.device_memory_bytes);
   record("host-memory", used.host_memory_bytes > 0, used.host_memory_bytes);
 }

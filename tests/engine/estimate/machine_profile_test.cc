@@ -107,6 +107,27 @@ TEST(MachineProfile, LinksAreKeptByDeviceForThirtyDays) {
   }
 }
 
+TEST(MachineProfile, ProductsAreKeptByTheirKeyForThirtyDays) {
+  MachineProfile profile;
+  profile.SetProducts("a processor, 2 x 4x8x8", {0.5, 0.25, kTestNow});
+  EXPECT_FALSE(profile.empty());
+  const nlohmann::json good = profile.ToJson();
+  const MachineProfile read = MachineProfile::FromJson(good);
+  const auto found = read.FindProducts("a processor, 2 x 4x8x8", kTestNow + 30 * kTestDay);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->own_seconds, 0.5);
+  EXPECT_EQ(found->fp32_seconds, 0.25);
+  EXPECT_FALSE(read.FindProducts("a processor, 2 x 4x8x8", kTestNow + 31 * kTestDay).has_value());
+  EXPECT_FALSE(read.FindProducts("a processor, 4 x 4x8x8", kTestNow).has_value());
+  for (const char* key : {"own_seconds", "fp32_seconds", "unix_seconds"}) {
+    for (const nlohmann::json& other : std::vector<nlohmann::json>{"fast", -1, 0, nullptr}) {
+      auto bad = good;
+      bad["products"]["a processor, 2 x 4x8x8"][key] = other;
+      EXPECT_TRUE(MachineProfile::FromJson(bad).empty()) << key << other;
+    }
+  }
+}
+
 TEST(MachineProfile, ExchangesAreKeptByTheirRanksForThirtyDays) {
   GradientSumOptions sums;
   sums.grid = {4, 2, 1};
