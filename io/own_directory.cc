@@ -93,6 +93,11 @@ class RealOwnDirectory final : public OwnDirectory {
     return std::make_unique<RealOwnDirectory>(std::move(fd), PathOf(name));
   }
 
+  absl::Status CreateDirectory(const std::string& name) const override {
+    if (::mkdirat(fd_.get(), name.c_str(), 0700) == 0) return absl::OkStatus();
+    return ErrnoStatus(errno, absl::StrCat("create directory ", PathOf(name)));
+  }
+
   absl::StatusOr<std::unique_ptr<LockFile>> OpenLock(const std::string& name,
                                                      bool create) const override {
     UniqueFd fd(OpenAt(name, O_RDWR | (create ? O_CREAT : 0)));

@@ -53,13 +53,16 @@ class OwnDirectory {
   // The file is created where it is missing. Errors as of CheckOwnFile.
   virtual absl::StatusOr<std::unique_ptr<LockFile>> OpenLock(const std::string& name,
                                                              bool create) const = 0;
+  // Makes one that is ours alone in it. kAlreadyExists where the name is taken, by whatever it is.
+  virtual absl::Status CreateDirectory(const std::string& name) const = 0;
   // kNotFound where there is none.
   virtual absl::Status Remove(const std::string& name) const = 0;
   // The same of an empty directory; kFailedPrecondition where anything is in it.
   virtual absl::Status RemoveDirectory(const std::string& name) const = 0;
   // fsync: creations, renames and removals in it are durable from then on.
   virtual absl::Status Sync() const = 0;
-  // Whether its path still names it.
+  // Whether its path still names it. While this is open, no other directory has its device and
+  // inode: not one below a mount that is gone, nor one that was mounted over it.
   virtual bool IsStillNamed() const = 0;
   // Whether it was removed: nothing names it, and nothing can be in it.
   virtual bool IsRemoved() const = 0;

@@ -15,6 +15,7 @@
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/base/terminal.h"
 #include "io/file_system.h"
 #include "nlohmann/json.hpp"
 #include "tools/commands.h"
@@ -116,7 +117,8 @@ void PrintRuns(const std::vector<Listed>& listed, const CleanFlags& flags, uint6
     const std::string age = AgeText(run.modified_seconds);
     std::printf("%-10s %s%s%s\n  %s\n  %s\n", removed ? "removed" : SwapRunStateName(run.state),
                 FormatBytes(run.allocated_bytes).c_str(), age.empty() ? "" : ", last written ",
-                age.empty() ? "" : (age + " ago").c_str(), run.path.c_str(), run.reason.c_str());
+                age.empty() ? "" : (age + " ago").c_str(), ShownText(run.path).c_str(),
+                ShownText(run.reason).c_str());
   }
   if (listed.empty()) std::puts("no run has files there");
   if (freed_bytes > 0) std::printf("freed %s\n", FormatBytes(freed_bytes).c_str());

@@ -13,6 +13,7 @@
 #include "engine/weights/model_directory.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/base/terminal.h"
 #include "tools/commands.h"
 #include "tools/compute_library.h"
 #include "tools/device_flag.h"
@@ -70,7 +71,7 @@ CommandOutcome RunEstimate(const EstimateFlags& flags) {
   if (flags.as_json) {
     PrintJson(EstimateJson(*estimate));
   } else {
-    std::printf("%s", EstimateText(*estimate).c_str());
+    std::fputs(ShownText(EstimateText(*estimate), ShownLines::kAll).c_str(), stdout);
   }
   // A question that was answered, whether or not the run would fit.
   return {};

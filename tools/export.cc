@@ -10,6 +10,7 @@
 #include "engine/base/shallow_json.h"
 #include "engine/families/model_config.h"
 #include "engine/run/committed_run.h"
+#include "engine/run/last_commit.h"
 #include "engine/weights/model_files.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
@@ -18,9 +19,6 @@
 
 namespace spillway {
 namespace {
-
-// A run that goes on writes over what the commit before its last one held.
-constexpr int kAttempts = 5;
 
 struct ExportFlags {
   std::string from, to, dtype, max_shard_size, model;
@@ -82,13 +80,11 @@ absl::Status RefuseModelOf(const CommittedRun& run, const ExportFlags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status ExportOnce(const ExportFlags& flags, const ModelExportOptions& options,
-                        int64_t* step) {
+absl::Status ExportOnce(const ExportFlags& flags, const ModelExportOptions& options) {
   FileSystem& files = FileSystem::Real();
   ASSIGN_OR_RETURN(CommittedRun run, OpenCommittedRun(flags.from, files, flags.model));
   RETURN_IF_ERROR(run.OpenOtherParts(files, flags.model));
   RETURN_IF_ERROR(RefuseModelOf(run, flags));
-  *step = run.state.step;
   ASSIGN_OR_RETURN(const DType written, ExportState(flags, run.source(), options));
   LogResult(absl::StrCat("exported step ", run.state.step, " of ", flags.from, " to ", flags.to,
                          " (", std::string(DTypeName(written)), " safetensors)"));
@@ -113,15 +109,7 @@ absl::Status Export(const ExportFlags& flags) {
           absl::StrCat("--to ", flags.to, " is the run's own directory: give another"));
     }
   }
-  for (int attempt = 1;; ++attempt) {
-    int64_t step = 0;
-    const absl::Status status = ExportOnce(flags, options, &step);
-    if (!absl::IsDataLoss(status) || attempt == kAttempts) return status;
-    const auto now = ReadCommittedState(flags.from);
-    if (!now.ok() || now->step == step) return status;
-    LogInfo(absl::StrCat("the run has committed step ", now->step,
-                         " meanwhile: exporting that one instead of step ", step));
-  }
+  return ReadLastCommit(flags.from, [&] { return ExportOnce(flags, options); });
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/base/terminal.h"
 #include "io/file_system.h"
 #include "nlohmann/json.hpp"
 #include "tools/commands.h"
@@ -56,9 +57,9 @@ void PrintResult(const TokenizeFlags& flags, const Tokenizer& tokenizer,
                 json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
     return;
   }
-  absl::PrintF("%s: %d tokens (uint%d) from %s, %.3f tokens a byte, %.1f MB/s\n", flags.out,
-               result.tokens, 8 * result.width_bytes, FormatBytes(result.text_bytes),
-               tokens / bytes, bytes / result.seconds * 1e-6);
+  absl::PrintF("%s: %d tokens (uint%d) from %s, %.3f tokens a byte, %.1f MB/s\n",
+               ShownText(flags.out), result.tokens, 8 * result.width_bytes,
+               FormatBytes(result.text_bytes), tokens / bytes, bytes / result.seconds * 1e-6);
 }
 
 CommandOutcome RunTokenize(const TokenizeFlags& flags) {

@@ -17,6 +17,7 @@
 #include "engine/tuning/tune_output.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/base/terminal.h"
 #include "tools/commands.h"
 #include "tools/disk_flags.h"
 #include "tools/print_json.h"
@@ -95,9 +96,10 @@ CommandOutcome RunTune(const TuneFlags& flags) {
     json["profile"] = is_kept ? nlohmann::json(place.path) : nlohmann::json(nullptr);
     PrintJson(json);
   } else {
-    std::fputs(TuneText(*result).c_str(), stdout);
+    std::fputs(ShownText(TuneText(*result), ShownLines::kAll).c_str(), stdout);
     if (is_kept) {
-      std::printf("kept in %s; used by every run on these paths for 30 days\n", place.path.c_str());
+      std::printf("kept in %s; used by every run on these paths for 30 days\n",
+                  ShownText(place.path).c_str());
     }
   }
   return {kept};

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "engine/data/text_reader.h"
 #include "io/base/status.h"
 #include "io/checksum.h"
 #include "io/file_system.h"
@@ -68,16 +69,13 @@ absl::StatusOr<int64_t> LabelBytesOf(const std::string& path, uint64_t size_byte
                    "): fetch the binary version again, and give its .bin files"));
 }
 
-absl::StatusOr<std::pair<std::unique_ptr<File>, int64_t>> OpenCifar(const std::string& path) {
+// Of one of CIFAR's files.
+absl::StatusOr<int64_t> FindLabelBytes(const std::string& path) {
   if (!absl::EndsWith(path, ".bin") && Exists(path)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": pictures with labels are ", kTaken));
   }
-  // File follows no link.
-  ASSIGN_OR_RETURN(const std::string real, CanonicalPath(path, absl::StrCat("open ", path)));
-  ASSIGN_OR_RETURN(auto file, File::Open(real, {.direct = false}));
-  ASSIGN_OR_RETURN(const uint64_t size_bytes, file->SizeBytes());
-  ASSIGN_OR_RETURN(const int64_t label_bytes, LabelBytesOf(path, size_bytes));
-  return std::pair(std::move(file), label_bytes);
+  ASSIGN_OR_RETURN(const PlainFile file, OpenPlainFile(path));
+  return LabelBytesOf(path, file.size_bytes);
 }
 
 absl::Status NoPictures(const std::string& path) {
@@ -105,8 +103,8 @@ absl::StatusOr<FoundLabels> FindPictureLabels(const std::vector<std::string>& pa
     }
     first = cifar.front();
   }
-  ASSIGN_OR_RETURN(const auto opened, OpenCifar(first));
-  if (opened.second == 1) {
+  ASSIGN_OR_RETURN(const int64_t label_bytes, FindLabelBytes(first));
+  if (label_bytes == 1) {
     found.names.assign(std::begin(kCifarNames), std::end(kCifarNames));
   } else {
     for (int64_t i = 0; i < kCifar100Labels; ++i) found.names.push_back(absl::StrCat("LABEL_", i));
@@ -188,24 +186,22 @@ struct LabelledPictures::Opening {
       digest.Update(name.data(), name.size());
       digest.Update(&bytes, sizeof(bytes));
       digest.Update(&label, sizeof(label));
-      pictures.places_.push_back({group, label, 0, name});
+      pictures.places_.push_back({group, label, 0, name, bytes, found.modified_ns});
     }
     return absl::OkStatus();
   }
 
   absl::Status AddBatch(const std::string& path) {
-    ASSIGN_OR_RETURN(auto opened, OpenCifar(path));
-    auto& [file, label_bytes] = opened;
-    ASSIGN_OR_RETURN(const uint64_t size_bytes, file->SizeBytes());
+    ASSIGN_OR_RETURN(const int64_t label_bytes, FindLabelBytes(path));
+    ASSIGN_OR_RETURN(auto file, SteadyFile::Open(path, options.scratch_directory));
     const int64_t record = label_bytes + kCifarBytes;
-    const int64_t count = static_cast<int64_t>(size_bytes) / record;
+    const int64_t count = static_cast<int64_t>(file->size_bytes()) / record;
     const auto group = static_cast<int32_t>(pictures.batches_.size());
     std::string piece;
     for (int64_t first = 0; first < count; first += kRecordsAtOnce) {
       const int64_t n = std::min(kRecordsAtOnce, count - first);
       piece.resize(static_cast<size_t>(n * record));
-      RETURN_IF_ERROR(
-          file->ReadAt(static_cast<uint64_t>(first * record), piece.data(), piece.size()));
+      RETURN_IF_ERROR(file->ReadNext(piece.data(), piece.size()));
       digest.Update(piece.data(), piece.size());
       for (int64_t i = 0; i < n; ++i) {
         const int32_t label = static_cast<uint8_t>(piece[i * record + label_bytes - 1]);
@@ -219,6 +215,7 @@ struct LabelledPictures::Opening {
         pictures.places_.push_back({group, label, first + i});
       }
     }
+    RETURN_IF_ERROR(file->EndFirstPass());
     pictures.batches_.push_back({path, std::move(file), label_bytes});
     return absl::OkStatus();
   }
@@ -235,6 +232,7 @@ absl::StatusOr<std::unique_ptr<LabelledPictures>> LabelledPictures::Open(
         absl::StrCat(absl::StrJoin(paths, ", "),
                      ": CIFAR's batches and folders of pictures do not go together"));
   }
+  pictures->checksums_ = std::make_unique<std::atomic<uint64_t>[]>(pictures->places_.size());
   pictures->fingerprint_ =
       absl::StrFormat("pictures %d %016x", pictures->size(), opening.digest.value());
   return pictures;
@@ -242,17 +240,35 @@ absl::StatusOr<std::unique_ptr<LabelledPictures>> LabelledPictures::Open(
 
 absl::StatusOr<Picture> LabelledPictures::Read(int64_t number) const {
   const Place& place = places_[number];
-  if (batches_.empty()) {
-    return ReadPicture(absl::StrCat(folders_[place.group], "/", place.name));
-  }
+  if (batches_.empty()) return ReadFile(number);
   const Batch& batch = batches_[place.group];
   std::vector<char> planes(kCifarBytes);
   const int64_t at = place.record * (batch.label_bytes + kCifarBytes) + batch.label_bytes;
-  RETURN_IF_ERROR(batch.file->ReadAt(static_cast<uint64_t>(at), planes.data(), planes.size()));
+  RETURN_IF_ERROR(batch.file->Read(static_cast<uint64_t>(at), planes.data(), planes.size()));
   Picture picture{kCifarSide, kCifarSide, 3, std::vector<uint8_t>(kCifarBytes)};
   for (int64_t i = 0; i < kCifarBytes; ++i) {
     picture.points[i % kCifarPoints * 3 + i / kCifarPoints] = static_cast<uint8_t>(planes[i]);
   }
+  return picture;
+}
+
+absl::StatusOr<Picture> LabelledPictures::ReadFile(int64_t number) const {
+  const Place& place = places_[number];
+  const std::string path = absl::StrCat(folders_[place.group], "/", place.name);
+  uint64_t checksum = 0;
+  auto picture = ReadPicture(path, &checksum);
+  const uint64_t known = checksums_[number];
+  FileInfo then;
+  then.size_bytes = place.size_bytes;
+  then.modified_ns = place.modified_ns;
+  std::string changed;
+  if (known == 0 || absl::IsNotFound(picture.status())) {
+    changed = DescribeChange(then, FileSystem::Real().Look(path, SymbolicLink::kFollow));
+  } else if (checksum != 0 && checksum != known) {
+    changed = "its bytes are not those that were read before";
+  }
+  if (!changed.empty()) return DataChangedError(path, changed);
+  if (picture.ok()) checksums_[number] = checksum;
   return picture;
 }
 

@@ -7,6 +7,7 @@
 // and those of evaluation test_batch.bin or test.bin.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,7 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/data/picture.h"
-#include "io/file.h"
+#include "engine/data/steady_file.h"
 
 namespace spillway {
 
@@ -25,6 +26,7 @@ struct LabelledPicturesOptions {
   bool evaluated = false;  // which of CIFAR's files are meant by a directory
   // Also single pictures, and folders of them, whatever else is in there: they have no labels then.
   bool any_pictures = false;
+  std::string scratch_directory = {};  // for checksums of CIFAR's files
 };
 
 // What labels pictures have, where a model does not say it.
@@ -49,7 +51,8 @@ class LabelledPictures {
   // At least 1.
   int64_t size() const { return static_cast<int64_t>(places_.size()); }
   // REQUIRES below: 0 <= number < size().
-  // Of three channels.
+  // Of three channels. kDataLoss where the file changed since Open: by its size and time, or by the
+  // checksum of what was read before, which counts alone once there is one.
   absl::StatusOr<Picture> Read(int64_t number) const;
   int64_t label(int64_t number) const { return places_[number].label; }
 
@@ -67,7 +70,7 @@ class LabelledPictures {
  private:
   struct Batch {
     std::string path;
-    std::unique_ptr<File> file;
+    std::unique_ptr<SteadyFile> file;
     int64_t label_bytes = 1;
   };
   struct Place {
@@ -75,6 +78,8 @@ class LabelledPictures {
     int32_t label = 0;      // -1: not known
     int64_t record = 0;     // in the batch
     std::string name = {};  // in the folder
+    uint64_t size_bytes = 0;
+    int64_t modified_ns = 0;
   };
   struct Opening;
 
@@ -82,7 +87,11 @@ class LabelledPictures {
 
   std::vector<Batch> batches_;
   std::vector<std::string> folders_;
+  absl::StatusOr<Picture> ReadFile(int64_t number) const;
+
   std::vector<Place> places_;
+  // [number] of a file, once it was read; 0: not yet
+  std::unique_ptr<std::atomic<uint64_t>[]> checksums_;
   std::string fingerprint_;
 };
 

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "io/base/status.h"
+#include "io/checksum.h"
 #include "io/file.h"
 
 namespace spillway {
@@ -194,8 +195,9 @@ bool IsPictureName(const std::string& path) {
   return false;
 }
 
-absl::StatusOr<Picture> ReadPicture(const std::string& path) {
+absl::StatusOr<Picture> ReadPicture(const std::string& path, uint64_t* checksum) {
   ASSIGN_OR_RETURN(const std::string data, ReadSmallFile(path, kMostFileBytes));
+  if (checksum != nullptr) *checksum = Checksum(data.data(), data.size());
   Picture picture;
   Decoded decoded;
   decoded.picture = &picture;

@@ -27,7 +27,8 @@ bool IsPictureName(const std::string& path);
 // become colours, transparency is left aside; an orientation that a camera noted is not applied.
 // kInvalidArgument names the file and the remedy: of one that is cut short or damaged, no picture,
 // of 16 bits a channel, CMYK, or of more than 2^25 points.
-absl::StatusOr<Picture> ReadPicture(const std::string& path);
+// `checksum` (may be null) gets that of the file's bytes, also where they are no picture.
+absl::StatusOr<Picture> ReadPicture(const std::string& path, uint64_t* checksum = nullptr);
 
 // The same as far as the beginning of the file tells, which is all that is read.
 absl::StatusOr<PictureSize> ReadPictureSize(const std::string& path);

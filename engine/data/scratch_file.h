@@ -1,5 +1,6 @@
 // Files for data that is made while a run is there: they have no name (io/file.h), so nothing is
-// left behind, whatever happens.
+// left behind, whatever happens. Every block has a checksum, which is verified whenever it is read:
+// a run that reads its samples here in every step must not learn from other bytes.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +14,44 @@
 
 namespace spillway {
 
-absl::StatusOr<UniqueFd> CreateScratchFile(absl::string_view directory);
-
 // `path` names the file in errors; kDataLoss where it ends before.
 absl::Status ReadAt(int fd, const std::string& path, uint64_t offset_bytes, char* out,
                     uint64_t size_bytes);
+
+// Bytes in such a file: first all are appended, then any may be read. Movable. Appending: one
+// thread.
+class ScratchFile {
+ public:
+  // On the drive, with the checksum at its end. A block is read whole, so its size is what a small
+  // read costs.
+  static constexpr uint64_t kBlockBytes = 16 << 10;
+
+  static absl::StatusOr<ScratchFile> Create(absl::string_view directory);
+
+  absl::Status Append(const void* data, uint64_t size_bytes);
+  // After the last one.
+  absl::Status Flush();
+
+  uint64_t size_bytes() const { return size_bytes_; }
+  // After Flush; any thread. kDataLoss, with the offset, where the bytes are not those that were
+  // appended. REQUIRES: they exist.
+  absl::Status Read(uint64_t offset_bytes, void* out, uint64_t size_bytes) const;
+
+ private:
+  ScratchFile(UniqueFd fd, std::string what, uint64_t salt)
+      : fd_(std::move(fd)), what_(std::move(what)), salt_(salt) {}
+  uint64_t ChecksumOf(uint64_t block, const char* data, uint64_t size_bytes) const;
+  void EndBlock();
+  absl::Status WriteHeld();
+
+  UniqueFd fd_;
+  std::string what_;   // for messages
+  uint64_t salt_ = 0;  // what a drive kept of another file does not pass for this one's
+  uint64_t size_bytes_ = 0;
+  std::string held_;          // not yet written, beginning with a block
+  uint64_t block_begin_ = 0;  // in `held_`, of the block that is being filled
+  uint64_t blocks_ = 0;       // that are full
+};
 
 // Numbers in such a file: first all are appended, then any may be read.
 class ScratchNumbers {
@@ -35,13 +69,13 @@ class ScratchNumbers {
   uint64_t digest() const { return digest_; }
 
  private:
-  ScratchNumbers(UniqueFd fd, std::string what) : fd_(std::move(fd)), what_(std::move(what)) {}
+  explicit ScratchNumbers(ScratchFile file) : file_(std::move(file)) {}
+  absl::Status TakeHeld();
 
-  UniqueFd fd_;
-  std::string what_;  // for messages
+  ScratchFile file_;
   int64_t size_ = 0;
   uint64_t digest_ = 0;
-  std::vector<int64_t> held_;  // not yet written
+  std::vector<int64_t> held_;  // not yet in the file
 };
 
 // Rows of numbers, each of its own length, kept so.

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "engine/data/sound_windows.h"
+#include "engine/data/steady_file.h"
 #include "io/base/status.h"
 #include "io/base/thread_name.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
@@ -64,6 +66,10 @@ absl::StatusOr<std::vector<float>> SpeechReader::Get(int64_t sample) {
 SpeechReader::Frames SpeechReader::Make(int64_t sample) const {
   ASSIGN_OR_RETURN(const SpeechSample one, samples_->Get(sample));
   Frames frames = SoundReader().Frames({one.path, 0, frames_ * kMelHop}, mel_, frames_);
+  // Looked at after it was read, so that a change meanwhile counts.
+  const std::string changed =
+      DescribeChange(one.info, FileSystem::Real().Look(one.path, SymbolicLink::kFollow));
+  if (!changed.empty()) frames = DataChangedError(one.path, changed);
   if (!frames.ok()) return Annotate(frames.status(), one.row);
   return frames;
 }

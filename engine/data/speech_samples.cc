@@ -64,7 +64,8 @@ absl::StatusOr<std::unique_ptr<SpeechSamples>> SpeechSamples::Read(
     samples->longest_target_ =
         std::max<int64_t>(samples->longest_target_, static_cast<int64_t>(text.size()) + around);
     samples->target_tokens_ += static_cast<int64_t>(text.size()) + around;
-    RETURN_IF_ERROR(samples->places_.Append({static_cast<int64_t>(file), pair.line}));
+    RETURN_IF_ERROR(
+        samples->places_.Append({static_cast<int64_t>(file), pair.line, info.modified_ns}));
     return samples->rows_.Append(row);
   };
   for (size_t file = 0; file < files.size(); ++file) {
@@ -93,9 +94,13 @@ absl::StatusOr<SpeechSample> SpeechSamples::Get(int64_t sample) const {
   ASSIGN_OR_RETURN(const std::vector<int64_t> row, rows_.Read(sample));
   const auto path_end = row.begin() + 1 + row.front();
   ASSIGN_OR_RETURN(const std::vector<int64_t> place, places_.Read(sample));
-  return SpeechSample{absl::StrCat(files_[place[0]], ":", place[1]),
-                      {row.begin() + 1, path_end},
-                      {path_end + 1, row.end()}};
+  SpeechSample found;
+  found.row = absl::StrCat(files_[place[0]], ":", place[1]);
+  found.path.assign(row.begin() + 1, path_end);
+  found.info.size_bytes = static_cast<uint64_t>(*path_end);
+  found.info.modified_ns = place[2];
+  found.target.assign(path_end + 1, row.end());
+  return found;
 }
 
 std::string SpeechSamples::fingerprint() const {

@@ -12,6 +12,7 @@
 #include "engine/data/speech_tokens.h"
 #include "engine/data/text_pairs.h"
 #include "engine/data/tokenizer.h"
+#include "io/file_system.h"
 
 namespace spillway {
 
@@ -36,6 +37,7 @@ struct SpeechSamplesOptions {
 struct SpeechSample {
   std::string row;              // "FILE:LINE"
   std::string path;             // the sound's
+  FileInfo info;                // its file's size and time when the samples were read
   std::vector<int64_t> target;  // what the decoder makes behind its start token
 };
 
@@ -66,7 +68,8 @@ class SpeechSamples {
 
   // Of each sample how many characters its path has, those, its file's bytes, and its target.
   ScratchRows rows_;
-  ScratchRows places_;  // of each sample its file's number and line
+  ScratchRows
+      places_;  // of each sample its file's number and line, and the time of the sound's file
   std::vector<std::string> files_;
   int64_t longest_target_ = 0, prefix_tokens_ = 0, target_tokens_ = 0;
   double longest_seconds_ = 0;

@@ -38,7 +38,18 @@ int64_t TokenAt(const char* data, const TokenFormat& format, uint64_t i) {
 
 }  // namespace
 
-absl::StatusOr<TokenFile> TokenFile::OpenBin(absl::string_view path) {
+absl::StatusOr<TokenFile> TokenFile::OpenRaw(const std::string& path, TokenFormat format,
+                                             absl::string_view scratch_directory) {
+  TokenFile tokens(path, format);
+  ASSIGN_OR_RETURN(tokens.file_, SteadyFile::Open(path, scratch_directory));
+  // A header is part of what the first pass reads.
+  std::string head(format.data_offset_bytes, '\0');
+  RETURN_IF_ERROR(tokens.file_->ReadNext(head.data(), head.size()));
+  return tokens;
+}
+
+absl::StatusOr<TokenFile> TokenFile::OpenBin(absl::string_view path,
+                                             absl::string_view scratch_directory) {
   const std::string name(path);
   ASSIGN_OR_RETURN(PlainFile file, OpenData(name));
   if (file.size_bytes % 2 != 0) {
@@ -48,10 +59,11 @@ absl::StatusOr<TokenFile> TokenFile::OpenBin(absl::string_view path) {
   }
   TokenFormat format;
   format.tokens = static_cast<int64_t>(file.size_bytes / 2);
-  return TokenFile(std::move(file.fd), name, format);
+  return OpenRaw(name, format, scratch_directory);
 }
 
-absl::StatusOr<TokenFile> TokenFile::OpenNpy(absl::string_view path) {
+absl::StatusOr<TokenFile> TokenFile::OpenNpy(absl::string_view path,
+                                             absl::string_view scratch_directory) {
   const std::string name(path);
   ASSIGN_OR_RETURN(PlainFile file, OpenData(name));
   std::string head(std::min<uint64_t>(file.size_bytes, kNpyHeadBytes), '\0');
@@ -59,7 +71,7 @@ absl::StatusOr<TokenFile> TokenFile::OpenNpy(absl::string_view path) {
   absl::StatusOr<TokenFormat> format = ParseNpyHeader(head, file.size_bytes);
   if (!format.ok()) return Annotate(format.status(), path);
   if (format->tokens == 0) return absl::InvalidArgumentError(absl::StrCat(path, " is empty"));
-  return TokenFile(std::move(file.fd), name, *format);
+  return OpenRaw(name, *format, scratch_directory);
 }
 
 absl::StatusOr<TokenFile> TokenFile::Encode(absl::string_view path, const Tokenizer& tokenizer,
@@ -67,12 +79,13 @@ absl::StatusOr<TokenFile> TokenFile::Encode(absl::string_view path, const Tokeni
                                             bool ends_lines) {
   const std::string name(path);
   ASSIGN_OR_RETURN(const PlainFile text, OpenData(name));  // refuses what is missing or empty
-  ASSIGN_OR_RETURN(UniqueFd fd, CreateScratchFile(scratch_directory));
+  ASSIGN_OR_RETURN(ScratchFile encoded, ScratchFile::Create(scratch_directory));
   TokenFormat format;
   format.flagged = absl::EndsWith(path, ".jsonl");
   format.width_bytes = tokenizer.vocabulary_size() <= 65536 && !format.flagged ? 2 : 4;
-  TokenWriter writer(fd.get(), absl::StrCat("write a temporary token file in ", scratch_directory),
-                     format.width_bytes);
+  TokenWriter writer(
+      [&](absl::string_view bytes) { return encoded.Append(bytes.data(), bytes.size()); },
+      format.width_bytes);
   DataSink sink;
   sink.begins_lines = begins_lines;
   sink.ends_lines = ends_lines;
@@ -91,13 +104,36 @@ absl::StatusOr<TokenFile> TokenFile::Encode(absl::string_view path, const Tokeni
   };
   RETURN_IF_ERROR(EncodeData(name, tokenizer, sink));
   RETURN_IF_ERROR(writer.Flush());
+  RETURN_IF_ERROR(encoded.Flush());
   format.tokens = writer.tokens();
   if (format.tokens == 0) return absl::InvalidArgumentError(absl::StrCat(path, " holds no text"));
-  return TokenFile(std::move(fd), name, format);
+  TokenFile tokens(name, format);
+  tokens.encoded_ = std::move(encoded);
+  return tokens;
+}
+
+absl::Status TokenFile::ReadNext(int64_t count, int64_t vocabulary, int64_t* out, uint8_t* marks) {
+  const int64_t first = next_;
+  next_ += count;
+  if (encoded_) return Read(first, count, vocabulary, out, marks);
+  return ReadBy([&](uint64_t, char* bytes, uint64_t n) { return file_->ReadNext(bytes, n); }, first,
+                count, vocabulary, out, marks);
+}
+
+absl::Status TokenFile::EndFirstPass() {
+  return file_ != nullptr ? file_->EndFirstPass() : absl::OkStatus();
 }
 
 absl::Status TokenFile::Read(int64_t first, int64_t count, int64_t vocabulary, int64_t* out,
                              uint8_t* marks) const {
+  const auto read = [&](uint64_t offset_bytes, char* bytes, uint64_t n) {
+    return encoded_ ? encoded_->Read(offset_bytes, bytes, n) : file_->Read(offset_bytes, bytes, n);
+  };
+  return ReadBy(read, first, count, vocabulary, out, marks);
+}
+
+absl::Status TokenFile::ReadBy(ReadBytes read, int64_t first, int64_t count, int64_t vocabulary,
+                               int64_t* out, uint8_t* marks) const {
   SPILLWAY_CHECK(first >= 0 && count >= 0 && first <= format_.tokens - count);
   std::array<char, 32 << 10> piece;
   const int64_t piece_tokens = static_cast<int64_t>(piece.size()) / format_.width_bytes;
@@ -106,8 +142,7 @@ absl::Status TokenFile::Read(int64_t first, int64_t count, int64_t vocabulary, i
     const int64_t n = std::min(piece_tokens, count - begin);
     const uint64_t offset_bytes =
         format_.data_offset_bytes + static_cast<uint64_t>(first + begin) * width;
-    RETURN_IF_ERROR(
-        ReadAt(fd_.get(), path_, offset_bytes, piece.data(), static_cast<uint64_t>(n) * width));
+    RETURN_IF_ERROR(read(offset_bytes, piece.data(), static_cast<uint64_t>(n) * width));
     for (int64_t i = 0; i < n; ++i) {
       int64_t token = TokenAt(piece.data(), format_, static_cast<uint64_t>(i));
       uint8_t found = 0;

@@ -17,8 +17,8 @@ namespace spillway {
 namespace {
 
 absl::StatusOr<TokenFile> OpenPart(const std::string& path, const TokenSourceOptions& options) {
-  if (absl::EndsWith(path, ".bin")) return TokenFile::OpenBin(path);
-  if (absl::EndsWith(path, ".npy")) return TokenFile::OpenNpy(path);
+  if (absl::EndsWith(path, ".bin")) return TokenFile::OpenBin(path, options.scratch_directory);
+  if (absl::EndsWith(path, ".npy")) return TokenFile::OpenNpy(path, options.scratch_directory);
   if (!IsText(path)) {
     return absl::InvalidArgumentError(absl::StrCat(
         path,
@@ -42,13 +42,13 @@ struct Inventory {
 };
 
 // All tokens are in the vocabulary.
-absl::Status CheckTokens(const TokenFile& part, int64_t vocabulary, Inventory* inventory) {
+absl::Status CheckTokens(TokenFile& part, int64_t vocabulary, Inventory* inventory) {
   std::vector<int64_t> piece(64 << 10);
   std::vector<uint8_t> marks(piece.size());
   for (int64_t first = 0; first < part.size(); first += static_cast<int64_t>(piece.size())) {
     RETURN_IF_ERROR(StopSignal::Check());
     const int64_t n = std::min(static_cast<int64_t>(piece.size()), part.size() - first);
-    RETURN_IF_ERROR(part.Read(first, n, vocabulary, piece.data(), marks.data()));
+    RETURN_IF_ERROR(part.ReadNext(n, vocabulary, piece.data(), marks.data()));
     for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
       const bool without_loss = (marks[i] & kMarkWithoutLoss) != 0;
       if (without_loss) piece[i] = ~piece[i];
@@ -58,7 +58,7 @@ absl::Status CheckTokens(const TokenFile& part, int64_t vocabulary, Inventory* i
                               Checksum(piece.data(), static_cast<size_t>(n) * sizeof(int64_t))};
     inventory->digest = Checksum(pair, sizeof(pair));
   }
-  return absl::OkStatus();
+  return part.EndFirstPass();
 }
 
 }  // namespace

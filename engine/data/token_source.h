@@ -1,8 +1,9 @@
 // The tokens of a data set, by position, whatever files they are in.
 //
 // Text is encoded once into a temporary token file that has no name while it is used
-// (so nothing is left behind, whatever happens); .bin and .npy are read where they are.
-// Memory stays bounded by one piece, whatever the data's size.
+// (so nothing is left behind, whatever happens); .bin and .npy are read where they are. Either way
+// what is read is verified (engine/data/token_file.h). Memory stays bounded by one piece, whatever
+// the data's size.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ struct TokenSourceOptions {
   std::vector<std::string> files;
   // For .txt and .jsonl; may be null when there is none.
   const Tokenizer* tokenizer = nullptr;
-  // Where the temporary token file goes.
+  // Where temporary files go: tokens of texts, checksums of others.
   std::string scratch_directory;
   // Tokens are below this; a text's tokenizer may not have more.
   int64_t vocabulary = 0;
@@ -47,8 +48,9 @@ class TokenSource {
   // kInvalidArgument where they make no window of so many.
   absl::Status CheckWindow(int64_t window_tokens) const;
 
-  // Tokens [first, first + count). Checked against the vocabulary again. `marks` may be null;
-  // else it gets the kMark... of each (engine/data/token_file.h). REQUIRES: they exist.
+  // Tokens [first, first + count). Checked against the vocabulary again; kDataLoss where they are
+  // not those of the first pass. `marks` may be null; else it gets the kMark... of each
+  // (engine/data/token_file.h). REQUIRES: they exist.
   absl::Status Read(int64_t first, int64_t count, int64_t* out, uint8_t* marks = nullptr) const;
 
   // Whether all files say where samples begin: .jsonl does.

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "io/base/status.h"
-#include "io/base/unique_fd.h"
 
 namespace spillway {
 
@@ -20,8 +19,7 @@ absl::Status TokenWriter::Append(const std::vector<uint32_t>& tokens, uint32_t f
 }
 
 absl::Status TokenWriter::Flush() {
-  const int error = WriteAll(fd_, buffer_.data(), buffer_.size());
-  if (error != 0) return ErrnoStatus(error, what_);
+  RETURN_IF_ERROR(write_(buffer_));
   buffer_.clear();
   return absl::OkStatus();
 }

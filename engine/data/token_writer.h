@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace spillway {
 
@@ -13,13 +16,14 @@ namespace spillway {
 inline constexpr uint32_t kWithoutLoss = uint32_t{1} << 31;
 inline constexpr uint32_t kBeginsSample = uint32_t{1} << 30;
 
-// Appends to a file with one write per megabyte. One thread; Flush at the end.
+// Calls `write` once per megabyte, with the bytes that follow those before. One thread; Flush at
+// the end.
 class TokenWriter {
  public:
-  // `fd` stays the caller's; `what` names it in errors: "write /data/out.bin".
+  using Write = std::function<absl::Status(absl::string_view bytes)>;
+
   // REQUIRES: width_bytes is 2 or 4, and tokens fit.
-  TokenWriter(int fd, std::string what, int width_bytes)
-      : fd_(fd), what_(std::move(what)), width_bytes_(width_bytes) {}
+  TokenWriter(Write write, int width_bytes) : write_(std::move(write)), width_bytes_(width_bytes) {}
 
   // `flags` are joined with each token, `first_flags` with the first.
   absl::Status Append(const std::vector<uint32_t>& tokens, uint32_t flags = 0,
@@ -29,8 +33,7 @@ class TokenWriter {
   int64_t tokens() const { return tokens_; }
 
  private:
-  const int fd_;
-  const std::string what_;
+  const Write write_;
   const int width_bytes_;
   int64_t tokens_ = 0;
   std::string buffer_;

@@ -139,7 +139,13 @@ absl::StatusOr<TokenizeResult> TokenizeFiles(const TokenizeOptions& options) {
     return error == 0 ? absl::OkStatus() : ErrnoStatus(error, absl::StrCat("write ", output.name));
   };
   if (npy) RETURN_IF_ERROR(write_header());  // the number of tokens is filled in at the end
-  TokenWriter writer(output.fd.get(), absl::StrCat("write ", output.name), result.width_bytes);
+  TokenWriter writer(
+      [&](absl::string_view bytes) {
+        const int error = WriteAll(output.fd.get(), bytes.data(), bytes.size());
+        return error == 0 ? absl::OkStatus()
+                          : ErrnoStatus(error, absl::StrCat("write ", output.name));
+      },
+      result.width_bytes);
   RETURN_IF_ERROR(EncodeAll(options, result.text_bytes, &writer));
   result.tokens = writer.tokens();
   if (result.tokens == 0) return absl::InvalidArgumentError("the data files hold no text");

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "engine/inspect/doctor.h"
+#include "io/base/terminal.h"
 
 namespace spillway {
 namespace {
@@ -47,12 +48,13 @@ std::string DoctorPage(const std::vector<DoctorLine>& lines) {
   for (const DoctorLine& line : lines) {
     if (line.section != section) {
       section = line.section;
-      absl::StrAppend(&page, page.empty() ? "" : "\n", section, "\n");
+      absl::StrAppend(&page, page.empty() ? "" : "\n", ShownText(section), "\n");
     }
     const std::string head = absl::StrFormat("  %-4s  %-15s ", MarkName(line.mark), line.name);
-    absl::StrAppend(&page, head, Wrapped(line.found, head.size(), kFoundColumn), "\n");
+    absl::StrAppend(&page, head, Wrapped(ShownText(line.found), head.size(), kFoundColumn), "\n");
     if (line.advice.empty()) continue;
-    absl::StrAppend(&page, "        -> ", Wrapped(line.advice, kAdviceColumn, kAdviceColumn), "\n");
+    absl::StrAppend(&page, "        -> ",
+                    Wrapped(ShownText(line.advice), kAdviceColumn, kAdviceColumn), "\n");
   }
   const auto [ok, warn, bad] = CountMarks(lines);
   absl::StrAppend(&page, "\n", ok, " ok, ", warn, " to improve, ", bad, " bad\n");

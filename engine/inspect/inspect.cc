@@ -16,6 +16,7 @@
 #include "engine/weights/safetensors_model.h"
 #include "io/base/format_bytes.h"
 #include "io/base/status.h"
+#include "io/base/terminal.h"
 #include "io/file_system.h"
 
 namespace spillway {
@@ -155,17 +156,6 @@ namespace {
 
 using nlohmann::json;
 
-// What others wrote, as a terminal may have it: control characters as \xNN.
-std::string Shown(absl::string_view text) {
-  std::string shown;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool control = byte < 0x20 || byte == 0x7f;
-    absl::StrAppend(&shown, control ? absl::StrFormat("\\x%02x", byte) : std::string(1, c));
-  }
-  return shown;
-}
-
 // "1,234,567".
 std::string Grouped(uint64_t number) {
   std::string digits = absl::StrCat(number);
@@ -178,7 +168,7 @@ void Field(std::string* out, absl::string_view name, absl::string_view value) {
   absl::StrAppendFormat(out, "  %-17s %s\n", name, value);
 }
 
-std::string Text(const json& value) { return Shown(value.get<std::string>()); }
+std::string Text(const json& value) { return ShownText(value.get<std::string>()); }
 
 void Files(std::string* out, const json& files) {
   absl::StrAppend(out, "Files\n");
@@ -209,7 +199,7 @@ void Digests(std::string* out, const json& digests) {
   };
   row("parameter", [](const std::string& plane) { return plane; });
   for (const auto& [name, of] : digests.items()) {
-    row(Shown(name), [&digest_of = of](const std::string& plane) {
+    row(ShownText(name), [&digest_of = of](const std::string& plane) {
       return digest_of.contains(plane) ? Text(digest_of[plane]).substr(0, 8) : "";
     });
   }
@@ -257,7 +247,7 @@ void States(std::string* out, const json& files) {
   }
   const char* name = "state";
   for (const auto& [directory, size] : bytes) {
-    Field(out, name, absl::StrCat(FormatBytes(size), " in ", Shown(directory)));
+    Field(out, name, absl::StrCat(FormatBytes(size), " in ", ShownText(directory)));
     name = "";
   }
 }
@@ -269,7 +259,7 @@ std::string SummaryText(const json& run) {
   const std::string of =
       summary.contains("steps") ? absl::StrCat(" of ", summary["steps"].get<int64_t>()) : "";
   std::string out = absl::StrCat(
-      Shown(directory), ": ",
+      ShownText(directory), ": ",
       summary.contains("state")     ? Text(summary["state"])
       : run["finished"].get<bool>() ? "a finished run"
                                     : "a run",
@@ -343,7 +333,8 @@ std::string TensorsText(const json& model) {
     absl::StrAppend(&out, "\n");
   }
   if (!model["metadata"].empty()) absl::StrAppend(&out, "Metadata\n");
-  for (const auto& [name, value] : model["metadata"].items()) Field(&out, Shown(name), Text(value));
+  for (const auto& [name, value] : model["metadata"].items())
+    Field(&out, ShownText(name), Text(value));
   Files(&out, model["files"]);
   absl::StrAppend(&out, Grouped(model["parameters"].get<uint64_t>()), " elements in ",
                   model["tensors"].size(), " tensors, ",

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/inspect/run_summary.h"
+#include "engine/run/last_commit.h"
 #include "io/base/status.h"
 #include "io/checksum.h"
 
@@ -137,7 +138,11 @@ absl::StatusOr<nlohmann::json> InspectCommit(const std::string& manifest_path,
 
 absl::StatusOr<nlohmann::json> InspectRun(const std::string& output,
                                           const InspectProgress& progress, bool digests) {
-  auto json = InspectCommit(CommitManifestPath(output), progress, digests);
+  absl::StatusOr<nlohmann::json> json;
+  ReadLastCommit(output, [&] {
+    json = InspectCommit(CommitManifestPath(output), progress, digests);
+    return json.status();
+  }).IgnoreError();  // it is that of the last call
   if (absl::IsNotFound(json.status())) {
     return absl::NotFoundError(absl::StrCat("there is no commit in ", output));
   }

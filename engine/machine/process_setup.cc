@@ -1,6 +1,7 @@
 #include "engine/machine/process_setup.h"
 
 #include <fcntl.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -24,7 +25,10 @@ void IgnoreWithoutHandler(int signal) {
 std::string ProgramPath() {
   char path[4096];
   const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
-  return size > 0 ? std::string(path, size) : "";
+  if (size > 0) return std::string(path, size);
+  // Without /proc: the path that the program was started by.
+  const auto* const started = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  return started != nullptr && realpath(started, path) != nullptr ? path : "";
 }
 
 void OpenStandardStreams() {

@@ -5,7 +5,8 @@
 
 namespace spillway {
 
-// The path of the running program, links resolved; empty where /proc is not there.
+// The path of the running program, links resolved; without /proc that which it was started by, or
+// empty where that is relative and its folder was left since.
 std::string ProgramPath();
 
 // Opens /dev/null as standard input, output or error where the process began without: a file of

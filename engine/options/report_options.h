@@ -27,6 +27,8 @@ struct DatasetSize {
 struct ReportOptions {
   RunOrigin origin;
   DatasetSize data_size, evaluation_size;
+  std::string data_name;        // the files, for messages; "": none are known
+  std::string evaluation_data;  // digest of the held-out data: which evaluations compare
 
   bool explain = false;  // the log has the whole plan, line by line
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace spillway {
 namespace {
@@ -39,13 +41,21 @@ int SlotCount(absl::string_view word, absl::string_view name) {
   return ok ? count : 0;
 }
 
+// Whether mpirun takes `name` for a host, or user@host: not for an option (--mca), a place in its
+// own list (+n1), or several hosts.
+bool IsHostName(absl::string_view name) {
+  if (name.find_first_of(",:=") != absl::string_view::npos) return false;
+  for (const absl::string_view part : absl::StrSplit(name, absl::MaxSplits('@', 1))) {
+    if (part.empty() || (!absl::ascii_isalnum(part[0]) && part[0] != '_')) return false;
+    if (!std::all_of(part.begin(), part.end(), absl::ascii_isgraph)) return false;
+  }
+  return true;
+}
+
 // The slots of a line's words, 0 where they are no line. What is asked for is `slots`: the most
 // that Open MPI would start there says nothing more.
 int SlotsOf(const std::vector<absl::string_view>& words) {
-  // mpirun's list of hosts has commas and colons.
-  const bool name_ok =
-      words[0].find_first_of(",:=") == absl::string_view::npos && !absl::EndsWith(words[0], "@");
-  if (!name_ok || words.size() < 2 || words.size() > 3) return 0;
+  if (!IsHostName(words[0]) || words.size() < 2 || words.size() > 3) return 0;
   const int slots = SlotCount(words[1], "slots");
   if (words.size() == 2) return slots;
   const int most = std::max(SlotCount(words[2], "max_slots"), SlotCount(words[2], "max-slots"));
@@ -66,6 +76,7 @@ absl::StatusOr<std::vector<HostSlots>> ParseHostfile(absl::string_view text,
   std::map<std::string, int> lines;  // where each host is
   int number = 0;
   int total = 0;
+  absl::ConsumePrefix(&text, "\xef\xbb\xbf");  // a file that was written on Windows
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     ++number;
     const std::vector<absl::string_view> words =

@@ -61,6 +61,13 @@ absl::StatusOr<UniqueFd> BindFreePort(int* port) {
     return ErrnoStatus(errno, "find a free port on 127.0.0.1 for --ranks");
   }
   *port = ntohs(address.sin_port);
+  // Without a loopback interface ranks would try to connect until --collective-timeout.
+  const UniqueFd probe(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (connect(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+    return ErrnoStatus(errno,
+                       "reach 127.0.0.1, by which the ranks of --ranks meet (is the loopback "
+                       "interface up? `ip link set lo up`)");
+  }
   return bound;
 }
 

@@ -64,6 +64,7 @@ nlohmann::json ToJson(const EvaluationMetrics& m) {
                         {"samples", m.samples}, {"seconds", m.seconds},
                         {"best", m.best},       {"best_step", m.best_step}};
   if (m.metric != "loss") row["metric"] = m.metric;
+  if (!m.data.empty()) row["data"] = m.data;
   if (m.has_perplexity) row["perplexity"] = NumberOrNull(std::exp(m.loss));
   for (const QualityMeasure& measure : m.quality) row[measure.name] = NumberOrNull(measure.value);
   return row;

@@ -82,6 +82,7 @@ struct EvaluationMetrics {
   // are worth (engine/measures/text_measures.h).
   std::vector<QualityMeasure> quality;
   bool has_perplexity = true;  // the loss is that of tokens
+  std::string data;            // which held-out data it is of: evaluations of others do not compare
 
   // Of `metric`.
   double metric_value() const { return metric == "loss" ? loss : ValueOf(quality, metric); }

@@ -267,6 +267,10 @@ std::string HeaderSection(const ReportInput& input) {
                       ResumeSentence(input), "</div>\n");
     }
   }
+  if (!run.parts.empty() && !run.parts.back().warning.empty()) {
+    absl::StrAppend(&html, "<div class=\"message\">", EscapeHtml(run.parts.back().warning),
+                    "</div>\n");
+  }
   absl::StrAppend(&html, ChangesNote(run.changes));
   absl::StrAppend(&html, "<dl class=\"facts\">\n");
   const auto fact = [&](absl::string_view name, const std::string& text,

@@ -266,7 +266,9 @@ void RunRows::AddEvaluation(const nlohmann::json& row) {
                              : said->is_string() ? said->get<std::string>()
                                                  : "";
   const double value = number(metric);
-  if (!WouldBeBest(metric, value)) return;
+  const auto data = row.find("data");
+  const bool has_data = data != row.end() && data->is_string();
+  if (!WouldBeBest(metric, has_data ? data->get<std::string>() : "", value)) return;
   best = bests[metric] = {row.value("step", int64_t{0}), number("loss"), metric, value};
 }
 
@@ -275,7 +277,11 @@ double SecondsSoFar(const RunRows& rows) {
          rows.evaluations.total("seconds").sum;
 }
 
-bool RunRows::WouldBeBest(const std::string& metric, double value) {
+bool RunRows::WouldBeBest(const std::string& metric, const std::string& data, double value) {
+  if (!data.empty() && data != evaluated_data) {
+    if (!evaluated_data.empty()) bests.clear();
+    evaluated_data = data;
+  }
   const auto& kinds = MeasureKinds();
   const bool known = std::any_of(kinds.begin(), kinds.end(),
                                  [&](const MeasureKind& kind) { return kind.name == metric; });

@@ -123,14 +123,16 @@ struct RunRows {
     std::string metric = "loss";
     double value = 0;  // of the metric
   };
-  std::map<std::string, Best> bests;  // by metric
+  std::map<std::string, Best> bests;  // by metric, of the held-out data that was evaluated last
+  std::string evaluated_data;         // which those are; "": an earlier version has not said it
   std::optional<Best> best;           // by that which was asked for last
 
   void AddStep(const nlohmann::json& row) { steps.Add(row); }
   void AddEvaluation(const nlohmann::json& row);
-  // Whether one that has this would be the best by this metric, which `best` goes by from here on;
-  // never by one that MeasureKinds does not have.
-  bool WouldBeBest(const std::string& metric, double value);
+  // Whether one that has this, of the held-out data `data`, would be the best by this metric, which
+  // `best` goes by from here on; never by one that MeasureKinds does not have. With other data than
+  // before the best begins anew.
+  bool WouldBeBest(const std::string& metric, const std::string& data, double value);
 };
 
 // In steps, in what was waited between them, and in evaluations.

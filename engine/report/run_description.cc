@@ -51,20 +51,22 @@ DatasetSize SizeFromJson(const nlohmann::json& run, const char* name) {
 }
 
 nlohmann::json ToJson(const RunPart& part) {
-  return {{"started", part.started},
-          {"ended", part.ended},
-          {"first_step", part.first_step},
-          {"last_step", part.last_step},
-          {"state", part.state},
-          {"message", part.message},
-          {"host", part.host},
-          {"version", part.origin.version},
-          {"commit", part.origin.commit},
-          {"build", part.origin.build},
-          {"command", part.origin.arguments},
-          {"cpu", part.machine.cpu},
-          {"cores", part.machine.cores},
-          {"memory_bytes", part.machine.memory_bytes}};
+  nlohmann::json json = {{"started", part.started},
+                         {"ended", part.ended},
+                         {"first_step", part.first_step},
+                         {"last_step", part.last_step},
+                         {"state", part.state},
+                         {"message", part.message},
+                         {"host", part.host},
+                         {"version", part.origin.version},
+                         {"commit", part.origin.commit},
+                         {"build", part.origin.build},
+                         {"command", part.origin.arguments},
+                         {"cpu", part.machine.cpu},
+                         {"cores", part.machine.cores},
+                         {"memory_bytes", part.machine.memory_bytes}};
+  if (!part.warning.empty()) json["warning"] = part.warning;
+  return json;
 }
 
 RunPart PartFromJson(const nlohmann::json& json) {
@@ -76,6 +78,7 @@ RunPart PartFromJson(const nlohmann::json& json) {
   part.state = json.at("state").get<std::string>();
   part.message = json.at("message").get<std::string>();
   part.host = json.at("host").get<std::string>();
+  part.warning = json.value("warning", "");
   // Not written by earlier versions of the program.
   part.origin.version = json.value("version", "");
   part.origin.commit = json.value("commit", "");

@@ -48,6 +48,7 @@ struct RunPart {
   std::string host;
   RunOrigin origin;  // empty in runs of earlier versions, as machine
   RunMachine machine;
+  std::string warning = {};  // what went wrong meanwhile and did not end it
 };
 
 struct RunCommit {

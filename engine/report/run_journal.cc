@@ -151,7 +151,7 @@ absl::Status RunJournal::Samples(int64_t step, const std::vector<SampleText>& sa
 }
 
 absl::Status RunJournal::Evaluation(EvaluationMetrics& m) {
-  m.best = rows_.WouldBeBest(m.metric, m.metric_value());
+  m.best = rows_.WouldBeBest(m.metric, m.data, m.metric_value());
   m.best_step = m.best ? m.step : rows_.best ? rows_.best->step : m.step;
   const nlohmann::json row = ToJson(m);
   RETURN_IF_ERROR(evaluations_->Append(row));

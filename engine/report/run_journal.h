@@ -44,6 +44,10 @@ class RunJournal {
     run_.predicted_at_observed_rates_seconds = seconds;
   }
 
+  // What went wrong and does not end the run; "": nothing. run.json and the report say so from
+  // their next making on.
+  void SetWarning(const std::string& text) { run_.parts.back().warning = text; }
+
   absl::Status Step(const StepMetrics& metrics);
   // What an evaluation has written behind prompts; may be none.
   absl::Status Samples(int64_t step, const std::vector<SampleText>& samples);

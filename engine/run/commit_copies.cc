@@ -25,6 +25,17 @@ namespace {
 
 constexpr absl::string_view kCopyPrefix = "step-";
 
+// Makes folders of these names inside one another, each durable in the one above it, in the
+// directory that is open and nowhere else.
+absl::Status CreateWithin(const OwnDirectory& own, absl::Span<const std::string> names) {
+  const absl::Status made = own.CreateDirectory(names.front());
+  if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
+  RETURN_IF_ERROR(own.Sync());
+  if (names.size() == 1) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto next, own.OpenDirectory(names.front()));
+  return CreateWithin(*next, names.subspan(1));
+}
+
 }  // namespace
 
 CommitCopies::CommitCopies(std::string directory, const Options& options)
@@ -74,7 +85,22 @@ absl::StatusOr<std::unique_ptr<CommitCopies>> CommitCopies::Open(const std::stri
     if (!checked.ok()) return Annotate(checked, "--persist");
     (copies->IsWhole(copy) ? copies->found_ : copies->unfinished_).push_back(copy);
   }
+  // What was looked at by its path is what is removed through the open directory.
+  RETURN_IF_ERROR(copies->CheckStillThere());
   return copies;
+}
+
+absl::Status CommitCopies::CheckStillThere() const {
+  if (own().IsStillNamed()) return absl::OkStatus();
+  const auto now = files_.Look(directory());
+  return absl::UnavailableError(absl::StrCat(
+      "--persist ", directory(),
+      absl::IsNotFound(now.status())
+          ? " is not there any more"
+          : " is another directory than the run began with (it was replaced, or something was "
+            "mounted or unmounted there)",
+      ": commits are not copied until it is back; --resume with another --persist begins a new "
+      "one"));
 }
 
 // Whether all manifests are there that should be, of one commit. One that is not good is said to be
@@ -142,17 +168,15 @@ absl::StatusOr<bool> CommitCopies::GoOnFrom(int64_t step) {
 // Every folder of a copy's name, whole or not, newest first.
 std::vector<CommitCopies::Copy> CommitCopies::List() const {
   std::vector<Copy> copies;
-  const auto names = files_.List(directory());
-  for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
+  const auto entries = own().List();
+  for (const DirectoryEntry& entry : entries.ok() ? *entries : std::vector<DirectoryEntry>()) {
     Copy copy;
-    copy.directory = absl::StrCat(directory(), "/", name);
-    copy.name = name;
-    if (!absl::StartsWith(name, kCopyPrefix) ||
-        !absl::SimpleAtoi(absl::StripPrefix(name, kCopyPrefix), &copy.step)) {
-      continue;
+    copy.directory = absl::StrCat(directory(), "/", entry.name);
+    copy.name = entry.name;
+    if (entry.is_directory && absl::StartsWith(entry.name, kCopyPrefix) &&
+        absl::SimpleAtoi(absl::StripPrefix(entry.name, kCopyPrefix), &copy.step)) {
+      copies.push_back(std::move(copy));
     }
-    const auto info = files_.Look(copy.directory);
-    if (info.ok() && info->kind == FileInfo::Kind::kDirectory) copies.push_back(std::move(copy));
   }
   std::sort(copies.begin(), copies.end(),
             [](const Copy& a, const Copy& b) { return a.step > b.step; });
@@ -192,6 +216,7 @@ void CommitCopies::Start(const std::string& manifest_path) {
     absl::Status status = MakeCopy(manifest_path);
     MutexLock lock(mutex_);
     busy_ = false;
+    CountMissed(status);
     status_ = std::move(status);
     changed_.NotifyAll();
   });
@@ -209,6 +234,19 @@ absl::Status CommitCopies::Wait() {
   return status_;
 }
 
+void CommitCopies::CountMissed(const absl::Status& status) {
+  if (status.ok()) return;
+  ++missed_;
+  missed_why_ = std::string(status.message());
+}
+
+std::string CommitCopies::Missed() {
+  MutexLock lock(mutex_);
+  if (missed_ == 0) return "";
+  return absl::StrCat(missed_ == 1 ? "a commit was" : absl::StrCat(missed_, " commits were"),
+                      " not copied to ", directory(), " (", missed_why_, ")");
+}
+
 bool CommitCopies::WaitFor(double seconds) {
   const auto deadline =
       std::chrono::steady_clock::now() + std::chrono::nanoseconds(std::llround(1e9 * seconds));
@@ -223,14 +261,12 @@ absl::Status CommitCopies::MakeCopy(const std::string& manifest_path) {
                                                     files_, options_.model_directory));
   const std::string name = absl::StrFormat("%s%012d", kCopyPrefix, record.step);
   last_step_ = static_cast<int64_t>(record.step);
+  RETURN_IF_ERROR(CheckStillThere());
   // What is in the way. One of the same step is of a run that was resumed from before it; several
   // ranks find none (GoOnFrom) but what the others make.
-  const OwnDirectory& own = first() ? lock_->own() : *seen_;
   RETURN_IF_ERROR(options_.ranks == 1 ? RemoveCopy(name)
-                                      : own.CheckEntries({}, {name}, OtherNames::kIgnored));
-  const absl::Status status =
-      CopyPart(manifest_path, *from, record,
-               RankOutput(absl::StrCat(directory(), "/", name), options_.rank));
+                                      : own().CheckEntries({}, {name}, OtherNames::kIgnored));
+  const absl::Status status = CopyPart(manifest_path, *from, record, name);
   if (!status.ok()) {
     if (options_.ranks == 1) (void)RemoveCopy(name);
     return Annotate(status, absl::StrCat("copy the commit of step ", record.step));
@@ -239,9 +275,13 @@ absl::Status CommitCopies::MakeCopy(const std::string& manifest_path) {
 }
 
 absl::Status CommitCopies::CopyPart(const std::string& manifest_path, const SwapStore& from,
-                                    const CommitRecord& record, const std::string& target) const {
-  // Every level is durable in the one above it before there is a manifest.
-  RETURN_IF_ERROR(CreateDirectories(files_, target, FileAccess::kPrivate));
+                                    const CommitRecord& record, const std::string& name) const {
+  const std::string target = RankOutput(absl::StrCat(directory(), "/", name), options_.rank);
+  // Every level is durable in the one above it before there is a manifest. What follows goes by
+  // paths, which lead nowhere once the directory is another one: it has no such folder.
+  std::vector<std::string> levels = {name};
+  if (options_.rank > 0) levels.insert(levels.end(), {kRanksName, FileName(target)});
+  RETURN_IF_ERROR(CreateWithin(own(), levels));
   const InPlaceUnits in_place =
       from.in_place() != nullptr ? from.in_place()->places() : InPlaceUnits();
   ASSIGN_OR_RETURN(const auto to, SwapStore::Create(from.layout(), OptionsOf(target, in_place)));
@@ -250,15 +290,27 @@ absl::Status CommitCopies::CopyPart(const std::string& manifest_path, const Swap
     RETURN_IF_ERROR(CopyModelFiles(SourceDirectory(ParentPath(manifest_path)),
                                    SourceDirectory(target), files_));
   }
+  RETURN_IF_ERROR(CheckStillThere());
   return to->Commit(ManifestPath(target, options_.rank), record);
 }
 
 absl::Status CommitCopies::Conclude(bool made) {
   const int64_t step = std::exchange(last_step_, 0);
   if (!first() || options_.ranks == 1 || step == 0) return absl::OkStatus();
+  const absl::Status status = ConcludeStep(step, made);
+  MutexLock lock(mutex_);
+  // What this rank could not make was counted then.
+  if (!made && status_.ok())
+    CountMissed(absl::UnavailableError("another rank's part was not made"));
+  if (made) CountMissed(status);
+  return status;
+}
+
+absl::Status CommitCopies::ConcludeStep(int64_t step, bool made) {
   for (const Copy& copy : List()) {
     if (copy.step != step) continue;
     if (!made) return RemoveCopy(copy.name);
+    RETURN_IF_ERROR(CheckStillThere());
     if (IsWhole(copy)) return Prune(step);
   }
   if (!made) return absl::OkStatus();
@@ -268,6 +320,7 @@ absl::Status CommitCopies::Conclude(bool made) {
 }
 
 absl::Status CommitCopies::Prune(int64_t step) {
+  RETURN_IF_ERROR(CheckStillThere());
   int kept = 0;
   std::vector<Copy> removed;
   for (Copy& copy : List()) {
@@ -279,7 +332,9 @@ absl::Status CommitCopies::Prune(int64_t step) {
     }
   }
   if (removed.empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(files_.SyncDirectory(directory()));
+  // What was judged by its path is what is removed.
+  RETURN_IF_ERROR(CheckStillThere());
+  RETURN_IF_ERROR(own().Sync());
   for (const Copy& copy : removed) RETURN_IF_ERROR(RemoveCopy(copy.name));
   return absl::OkStatus();
 }

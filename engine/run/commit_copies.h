@@ -2,6 +2,10 @@
 // DIR/step-000000000012/ holds one, complete when its manifest is there, and of several ranks those
 // of all of them: each copies its own part, into DIR/step-N/ranks/r as in OUTPUT. Such a folder
 // can be moved, inspected and exported from like an OUTPUT.
+//
+// DIR is known by the directory that was opened, not by its path: one that is removed, moved away,
+// unmounted or mounted over while the run works gets no copies, and none is made in its place. A
+// record in it says whose copies it holds.
 #pragma once
 
 #include <cstdint>
@@ -48,6 +52,12 @@ class CommitCopies {
   ~CommitCopies();
 
   const std::string& directory() const { return directory_; }
+  // Whether Open made it.
+  bool created() const { return created_; }
+  // The first rank's: it has the record of the run whose copies these are, as a swap directory has.
+  const RunDirectory& locked() const { return *lock_; }
+  // Whether there are any, whole or not.
+  bool any() const { return !found_.empty() || !unfinished_.empty(); }
   // Those that were there at Open, newest first. Of the first rank; others have none.
   const std::vector<Copy>& found() const { return found_; }
 
@@ -71,8 +81,12 @@ class CommitCopies {
   // Wait returns that commit must stay. Any thread. REQUIRES: none is under way.
   void Start(const std::string& manifest_path);
 
-  // Waits for the copy under way, and returns how the last one went.
+  // Waits for the copy under way, and returns how the last one went. kUnavailable where the
+  // directory is not there any more, or is another one.
   absl::Status Wait();
+  // "3 commits were not copied to /backup (the last one's reason)", of this process; "": all were.
+  // The first rank's speaks for all ranks.
+  std::string Missed();
   // Waits so long at most. Whether no copy is under way any more.
   bool WaitFor(double seconds);
 
@@ -89,11 +103,15 @@ class CommitCopies {
   CommitCopies(std::string directory, const Options& options);
   bool busy();
   bool first() const { return lock_ != nullptr; }
+  const OwnDirectory& own() const { return first() ? lock_->own() : *seen_; }
+  absl::Status CheckStillThere() const;
+  void CountMissed(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<Copy> List() const;
   bool IsWhole(const Copy& copy) const;
   absl::Status MakeCopy(const std::string& manifest_path);
   absl::Status CopyPart(const std::string& manifest_path, const SwapStore& from,
-                        const CommitRecord& record, const std::string& target) const;
+                        const CommitRecord& record, const std::string& name) const;
+  absl::Status ConcludeStep(int64_t step, bool made);
   absl::Status SyncCopy(const Copy& copy) const;
   absl::Status RemoveCopy(const std::string& name) const;
   // Bytes on the drive.
@@ -112,6 +130,8 @@ class CommitCopies {
   CondVar changed_;
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  int64_t missed_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::string missed_why_ ABSL_GUARDED_BY(mutex_);
   int64_t last_step_ = 0;  // whose copy is, or was, made here; 0: none, or all have concluded it
   WorkerPool thread_;
 };

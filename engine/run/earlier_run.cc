@@ -86,6 +86,31 @@ bool EarlierRun::IsOfThisRun(const RunRecord& owner) const {
          (IsOfThisOutput(owner) || ReadRunId(files_.Resolve(owner.output), files_) != run_id_);
 }
 
+// OUTPUT was removed and is a new one of the same name.
+bool EarlierRun::IsOfThisMachinesOutput(const RunRecord& owner) const {
+  const RunRecord here = ThisProcess();
+  return IsOfThisOutput(owner) && owner.host == here.host && owner.machine == here.machine;
+}
+
+absl::Status EarlierRun::CheckCopies(const CommitCopies& copies, bool resume,
+                                     bool overwrite) const {
+  if (!copies.any()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto owner, copies.locked().ReadOwner());
+  if (!owner || IsOfThisRun(*owner) || IsOfThisMachinesOutput(*owner)) return absl::OkStatus();
+  // What was killed before its first commit has none to go on from.
+  const bool begun = Exists(CommitManifestPath(output_->path(), files_), files_);
+  const bool may_resume = !begun && !overwrite;
+  if (resume && may_resume) return absl::OkStatus();
+  const std::string newest =
+      copies.found().empty() ? "" : absl::StrCat(", the newest of step ", copies.found()[0].step);
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--persist ", copies.directory(), " holds copies of the run in ", owner->output, " on ",
+      owner->host, ", begun ", TimeText(owner->since_seconds), newest, ", and this is ",
+      output_->path(), ": give another --persist",
+      may_resume ? ", or --resume to go on from them" : "",
+      "; if that run is no more and nobody needs them, remove the folder; nothing was touched"));
+}
+
 absl::Status EarlierRun::CheckOwner(const RunDirectory& directory) const {
   ASSIGN_OR_RETURN(const auto owner, directory.ReadOwner());
   if (!owner) return absl::OkStatus();  // killed before it wrote one, or of an earlier version
@@ -96,11 +121,8 @@ absl::Status EarlierRun::CheckOwner(const RunDirectory& directory) const {
         " is a copy: two runs cannot go on from one state. Resume there, or remove "
         "one of the two; commits copied by --persist can be continued elsewhere"));
   }
+  if (IsOfThisMachinesOutput(*owner)) return absl::OkStatus();
   const RunRecord here = ThisProcess();
-  // OUTPUT was removed and is a new one of the same name.
-  if (IsOfThisOutput(*owner) && owner->host == here.host && owner->machine == here.machine) {
-    return absl::OkStatus();
-  }
   return absl::FailedPreconditionError(absl::StrCat(
       directory.path(), " belongs to the run in ", owner->output, " on ", owner->host, ", begun ",
       TimeText(owner->since_seconds), ", and this is ", output_->path(), " on ", here.host,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/machine/disk_space.h"
+#include "engine/run/commit_copies.h"
 #include "engine/run/run_directory.h"
 #include "io/file_system.h"
 
@@ -39,6 +40,11 @@ class EarlierRun {
   // The same for those that the commit in OUTPUT names, which are no leftovers.
   absl::Status FindCommitted(const std::vector<std::string>& directories);
 
+  // That copies of commits in `copies` (--persist) are this run's to go on from or, as `overwrite`
+  // says, to remove. One that has no commit of its own may `resume` from another's, and takes them
+  // over. kFailedPrecondition, naming the other run, where they are none of this one's.
+  absl::Status CheckCopies(const CommitCopies& copies, bool resume, bool overwrite) const;
+
   // Of directories that no commit names: the bytes in them, and "DIR (12 MiB), DIR (...)".
   uint64_t leftover_bytes() const;
   std::string DescribeLeftovers() const;
@@ -63,6 +69,7 @@ class EarlierRun {
   absl::Status Claim(const std::string& path);
   absl::Status CheckOwner(const RunDirectory& directory) const;
   bool IsOfThisOutput(const RunRecord& owner) const;
+  bool IsOfThisMachinesOutput(const RunRecord& owner) const;
   // Of this run, and OUTPUT is no copy of the owner's.
   bool IsOfThisRun(const RunRecord& owner) const;
   bool IsOfAnEarlierPlace(const std::string& parent, const std::string& name) const;

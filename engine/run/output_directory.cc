@@ -37,8 +37,10 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Open(const std
       output->directory_,
       RunDirectory::Open(path, {.output = path, .access = FileAccess::kReadable, .files = &files}));
   if (missing) output->created_.insert(output->created_.begin(), path);
-  RETURN_IF_ERROR(output->directory_->CheckEntries(OutputFileNames(rank), OutputDirectoryNames(),
-                                                   OtherNames::kIgnored));
+  std::vector<std::string> directories = OutputDirectoryNames();
+  directories.push_back(kRanksName);
+  RETURN_IF_ERROR(
+      output->directory_->CheckEntries(OutputFileNames(rank), directories, OtherNames::kIgnored));
   output->run_id_ = ReadRunId(path, files);
   return output;
 }

@@ -132,6 +132,11 @@ absl::Status ReadCount(const nlohmann::json& object, const char* key, T* value, 
   return absl::OkStatus();
 }
 
+// Whether two fingerprints of data differ at most in how the data are laid, which follows a slash.
+bool SameData(const std::string& a, const std::string& b) {
+  return a.substr(0, a.find('/')) == b.substr(0, b.find('/'));
+}
+
 }  // namespace
 
 std::string ManifestPath(const std::string& directory, int rank) {
@@ -381,7 +386,7 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
 
 absl::StatusOr<std::vector<RunChange>> CompareIdentity(
     const RunState& committed, const std::vector<std::pair<std::string, std::string>>& now,
-    const std::vector<std::string>& allowed) {
+    const std::vector<std::string>& allowed, const std::string& data_name) {
   const std::map<std::string, std::string> then(committed.identity.begin(),
                                                 committed.identity.end());
   const std::map<std::string, std::string> current(now.begin(), now.end());
@@ -424,6 +429,10 @@ absl::StatusOr<std::vector<RunChange>> CompareIdentity(
       differ(name, it->second, value, kMicroBatchesText, " (--accumulate x ranks) were ",
              it->second, " and are now ", value, " (to keep them, --accumulate is ", it->second,
              " over the number of ranks)");
+    } else if (it->second != value && name == "data" && !data_name.empty() &&
+               !SameData(it->second, value)) {
+      differ(name, it->second, value, "what --data ", data_name,
+             " holds is not what the run was begun with");
     } else if (it->second != value && IsAmong(kCircumstances, name)) {
       note(circumstances, name, " was ", it->second, " and is now ", value);
     } else if (it->second != value) {

@@ -88,9 +88,10 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
 // The differences that `allowed` (names of ChangeableNames) covers, as changes from the step after
 // the commit on; kInvalidArgument that names every other one, with what may be done. What is the
 // machine's (device, LibTorch, instruction set) is no reason to refuse: a warning names it. What a
-// commit of an earlier version does not say is taken to be the same, with a notice.
+// commit of an earlier version does not say is taken to be the same, with a notice. `data_name`:
+// the files that the data are in.
 absl::StatusOr<std::vector<RunChange>> CompareIdentity(
     const RunState& committed, const std::vector<std::pair<std::string, std::string>>& now,
-    const std::vector<std::string>& allowed = {});
+    const std::vector<std::string>& allowed = {}, const std::string& data_name = "");
 
 }  // namespace spillway

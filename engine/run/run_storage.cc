@@ -72,6 +72,10 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
     parents.push_back(output);
   }
   RETURN_IF_ERROR(storage->earlier_->FindBelow(parents));
+  if (storage->copies_ && first == nullptr) {
+    RETURN_IF_ERROR(
+        storage->earlier_->CheckCopies(*storage->copies_, options.resume, options.overwrite));
+  }
   FoundCommit& found = storage->found_;
   const CheckCommit alone = [&](const CommittedRun& run) {
     return ReadThroughParts(run, 0, 1, files, options.model_directory);
@@ -206,6 +210,20 @@ void RunStorage::RemoveMoreRanks() {
   }
 }
 
+absl::Status RunStorage::LockSwap(const std::vector<std::string>& paths) {
+  RETURN_IF_ERROR(swap_.Lock(paths, *output_, *earlier_));
+  if (copies_ == nullptr || options_.rank > 0 || options_.no_commit) return absl::OkStatus();
+  if (copies_->created() && found_.state) {
+    LogWarning(absl::StrCat("--persist ", copies_->directory(),
+                            " was not there and is made; where it should be on a file system that "
+                            "is not mounted, stop the run (Ctrl-C), mount it and --resume"));
+  }
+  RunRecord owner = ThisProcess();
+  owner.output = output();
+  owner.run = output_->run_id();
+  return copies_->locked().WriteOwner(owner);
+}
+
 absl::Status RunStorage::FinishCopies(Collectives* ranks) {
   if (copies_ == nullptr || !found_.state || options_.no_commit) return absl::OkStatus();
   absl::StatusOr<bool> copied = false;
@@ -286,7 +304,7 @@ absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenCommitted(const State
   now.spill = spill;
   now.in_place = found_.in_place;
   RETURN_IF_ERROR(CheckRoom(layout, now, directories));
-  RETURN_IF_ERROR(swap_.Lock(directories, *output_, *earlier_));
+  RETURN_IF_ERROR(LockSwap(directories));
   RETURN_IF_ERROR(RemoveEarlier());
   ASSIGN_OR_RETURN(auto store, SwapStore::Open(manifest_path(), false, spill, &record, files_,
                                                options_.model_directory));
@@ -348,7 +366,7 @@ absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(const StateLayo
   store_options.rates = SwapPathRates(parents, options_.io, kProbeBytes, kProbeBufferBytes);
   RETURN_IF_ERROR(CheckRoom(layout, store_options, {}));
   RETURN_IF_ERROR(RemoveEarlier());
-  RETURN_IF_ERROR(swap_.Lock(store_options.directories, *output_, *earlier_));
+  RETURN_IF_ERROR(LockSwap(store_options.directories));
   ASSIGN_OR_RETURN(auto store, SwapStore::Create(layout, store_options));
   if (!committed) return store;
 

@@ -98,6 +98,8 @@ class RunStorage {
   // kAlreadyExists where an earlier run is in the way and nothing was said of it.
   absl::Status CheckMayBegin() const;
   absl::Status RemoveEarlier();
+  // Locks the swap directories, and says in --persist whose copies it holds from now on.
+  absl::Status LockSwap(const std::vector<std::string>& paths);
   // kResourceExhausted where what the run will write has no room; the swap files of `existing` are
   // there already.
   absl::Status CheckRoom(const StateLayout& layout, const StoreOptions& store,

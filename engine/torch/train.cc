@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "engine/base/stop_signal.h"
 #include "engine/data/window_sampler.h"
 #include "engine/machine/core_limits.h"
@@ -38,6 +39,7 @@
 #include "engine/weights/weight_source.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/checksum.h"
 
 namespace spillway {
 namespace {
@@ -189,7 +191,8 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   TrainResult result;
   if (committed && committed->finished && committed->step >= options.steps) {
     RETURN_IF_ERROR(
-        CompareIdentity(*committed, RunIdentity(options), options.allow_change).status());
+        CompareIdentity(*committed, RunIdentity(options), options.allow_change, options.data_name)
+            .status());
     LogResult(absl::StrCat("the run in ", storage.output(), " has already finished at step ",
                            committed->step,
                            storage.committed_in() == storage.output()
@@ -296,6 +299,10 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
   if (data.size() < 1) return absl::InvalidArgumentError("the data has no samples");
   ResolveSteps(data.size(), &options);
   options.identity.emplace_back("data", data.fingerprint());
+  if (evaluation != nullptr) {
+    const std::string print = evaluation->fingerprint();
+    options.evaluation_data = absl::StrFormat("%016x", Checksum(print.data(), print.size()));
+  }
   Launch launch;
   if (options.ranks > 1) {
     ASSIGN_OR_RETURN(launch, ReadLaunch(ThisEnvironment(), std::nullopt));

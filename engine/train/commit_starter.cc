@@ -103,6 +103,7 @@ absl::Status CommitStarter::Start() {
                                    span->reset();
                                    *last_step = step;
                                  }));
+  if (storage.copies() != nullptr) journal_->SetWarning(storage.copies()->Missed());
   journal_->Commit(state_.step);
   meter_.CountCommit(began);
   schedule_.CommitBegan(began);

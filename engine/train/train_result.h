@@ -26,6 +26,7 @@ struct TrainResult {
   int64_t best_evaluation_step = 0;
   int stop_signal = 0;             // 0: what stopped it was the limit of bytes written
   uint64_t run_written_bytes = 0;  // by all processes of the run
+  std::string missed_copies;       // CommitCopies::Missed
 
   uint64_t nvme_read_bytes = 0;
   uint64_t nvme_written_bytes = 0;

@@ -78,8 +78,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext context) {
   SPILLWAY_CHECK(options.steps > 0 && (options.ranks > 1) == (t.context_.ranks.world != nullptr));
   if (storage.committed()) {
     t.state_ = *storage.committed();
-    ASSIGN_OR_RETURN(const std::vector<RunChange> changes,
-                     CompareIdentity(t.state_, RunIdentity(options), options.allow_change));
+    ASSIGN_OR_RETURN(
+        const std::vector<RunChange> changes,
+        CompareIdentity(t.state_, RunIdentity(options), options.allow_change, options.data_name));
     SPILLWAY_CHECK(options.SamplesBefore(t.state_.step + 1) == t.state_.samples);
     SayChanges(changes, options.rank);
     t.state_.changes.insert(t.state_.changes.end(), changes.begin(), changes.end());
@@ -266,7 +267,9 @@ absl::Status Trainer::Finish() {
   if (context_.storage->copies() == nullptr) return absl::OkStatus();
   // One rank's may take longer than exchanges wait.
   const std::unique_ptr<PatientRanks> patient = PatientRanks::Among(context_.ranks);
-  return Annotate(AwaitCopies(*context_.storage, patient.get()),
+  const absl::Status copied = AwaitCopies(*context_.storage, patient.get());
+  journal_->SetWarning(context_.storage->copies()->Missed());
+  return Annotate(copied,
                   "the commit in --output is good, but not the copy in --persist (give "
                   "it room, then --resume copies it)");
 }
@@ -277,6 +280,9 @@ void Trainer::Conclude(TrainResult& result) {
     result.stop_signal = stop_signal();
   }
   result.step = state_.step;
+  if (context_.storage->copies() != nullptr) {
+    result.missed_copies = context_.storage->copies()->Missed();
+  }
   if (journal_->best()) {
     result.best_evaluation = journal_->best()->value;
     result.best_evaluation_step = journal_->best()->step;
@@ -484,6 +490,7 @@ absl::StatusOr<std::optional<EvaluationMetrics>> Trainer::Evaluate() {
   RETURN_IF_ERROR(samples.status());
   row->step = state_.step;
   row->metric = options_.metric;
+  row->data = options_.evaluation_data;
   row->seconds = MonotonicSeconds() - began;
   // Another rank than the first may have this row already.
   if (journal_->last_evaluation() < state_.step) {

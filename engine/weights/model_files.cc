@@ -189,7 +189,10 @@ absl::Status SaveModelFiles(const ModelFiles& model, const std::string& to, File
 
 absl::Status CopyModelFiles(const std::string& from, const std::string& to, FileSystem& files) {
   if (!Exists(from, files)) return absl::OkStatus();
-  RETURN_IF_ERROR(CreateDirectories(files, to, FileAccess::kShared));
+  // It alone: a place that is gone meanwhile is not made anew.
+  const absl::Status made = files.CreateDirectory(to, FileAccess::kShared);
+  if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
+  RETURN_IF_ERROR(SyncIntoParent(files, to));
   ASSIGN_OR_RETURN(std::vector<std::string> names, OtherFiles(files, from));
   if (Exists(absl::StrCat(from, "/", kConfig), files)) names.push_back(kConfig);
   for (const std::string& name : names) {

@@ -17,17 +17,6 @@
 namespace spillway {
 namespace {
 
-bool IsControl(char c) {
-  return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
-}
-
-// Control characters of a file's text must not reach the terminal.
-std::string WithoutControls(absl::string_view text) {
-  std::string printable(text);
-  std::replace_if(printable.begin(), printable.end(), IsControl, '?');
-  return printable;
-}
-
 TextStyle StyleOf(LogLevel level) {
   return level == LogLevel::kError     ? TextStyle::kError
          : level == LogLevel::kWarning ? TextStyle::kWarning
@@ -82,7 +71,7 @@ class Log {
   void Write(LogLevel level, absl::string_view kind, absl::string_view line) {
     if (!IsLogged(level)) return;
     MutexLock lock(mutex_);
-    std::string text = WithoutControls(absl::StrCat(prefix_, kind, line));
+    std::string text = ShownText(absl::StrCat(prefix_, kind, line), ShownLines::kRows);
     if (RedrawsStderr()) {
       const bool clears = shared_ || !standing_.empty();
       text = absl::StrCat(clears ? kClearLine : "", ForTerminal(level, kind, text));
@@ -92,9 +81,11 @@ class Log {
 
   void Stand(absl::string_view line) {
     MutexLock lock(mutex_);
-    standing_ = WithoutControls(line);
+    std::string shown(line);
     std::replace_if(
-        standing_.begin(), standing_.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
+        shown.begin(), shown.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
+    // Escapes are wider than what they stand for.
+    standing_ = std::string(FirstColumns(ShownText(shown), ColumnsOf(shown)));
     // Clears the rest of the line last: a line that is cleared first flickers.
     WriteToStderr(absl::StrCat("\r", standing_, "\x1b[K"));
   }

@@ -10,6 +10,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
@@ -56,6 +57,10 @@ constexpr CodeRange kWide[] = {
 constexpr CodeRange kCombining[] = {{0x0300, 0x036f}, {0x0483, 0x0489}, {0x0591, 0x05bd},
                                     {0x064b, 0x065f}, {0x200b, 0x200f}, {0x20d0, 0x20f0},
                                     {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f}, {0xfeff, 0xfeff}};
+
+// Control characters, and what separates lines or changes the direction of writing.
+constexpr CodeRange kUnshown[] = {{0x00, 0x1f},     {0x7f, 0x9f},     {0x061c, 0x061c},
+                                  {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069}};
 
 template <size_t kSize>
 bool IsIn(const CodeRange (&ranges)[kSize], uint32_t code) {
@@ -175,6 +180,29 @@ size_t LabelWidth(absl::string_view line) {
   if (end == absl::string_view::npos || end >= kWidest) return 0;
   end = line.find_first_not_of(' ', end);
   return end == absl::string_view::npos || end > kWidest ? 0 : end;
+}
+
+std::string ShownText(absl::string_view text, ShownLines lines) {
+  std::string shown;
+  for (; !text.empty();) {
+    const Character next = FirstCharacter(text);
+    const absl::string_view after = text.substr(next.bytes);
+    const bool kept_line =
+        lines == ShownLines::kAll || (lines == ShownLines::kRows && after.substr(0, 2) == "  ");
+    if (next.code == '\n') {
+      shown.append(kept_line ? "\n" : "\\n");
+    } else if (next.code == '\t') {
+      shown.append(lines == ShownLines::kNone ? "\\t" : "\t");
+    } else if (!IsIn(kUnshown, next.code)) {
+      absl::StrAppend(&shown, text.substr(0, next.bytes));
+    } else if (next.bytes == 1) {
+      absl::StrAppendFormat(&shown, "\\x%02x", next.code);
+    } else {
+      absl::StrAppendFormat(&shown, "\\u%04x", next.code);
+    }
+    text = after;
+  }
+  return shown;
 }
 
 std::string FoldText(absl::string_view text, int columns) {

@@ -47,6 +47,18 @@ absl::string_view FirstColumns(absl::string_view text, int columns);
 // around it included; 0 where `line` is no such row.
 size_t LabelWidth(absl::string_view line);
 
+// Which newlines ShownText keeps.
+enum class ShownLines {
+  kNone,  // of a name, or of a text that is one line
+  kRows,  // those that two spaces follow, as our own messages go on; a name in them may have others
+  kAll
+};
+
+// `text`, in which there may be names that others chose, as a terminal may have it. Escaped is what
+// would command the terminal (control characters, also those of 8 bits), begin lines or change the
+// direction of writing: "\n", "\x1b", "\u202e"; of a name also tabs.
+std::string ShownText(absl::string_view text, ShownLines lines = ShownLines::kNone);
+
 // `text` with each line broken at spaces so that none takes more than `columns`; a word that alone
 // takes more stays whole, as does what begins with a command of ours ("spillway clean ..."). What a
 // row of a table continues with stands below its value, other lines go on indented by two.

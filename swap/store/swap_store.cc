@@ -213,9 +213,9 @@ absl::Status SwapStore::OpenFiles(std::vector<ManifestFile> files, const std::st
     }
     directories_.push_back(ParentPath(entry.path));
     if (absl::IsNotFound(file.status())) {
-      return WrongBytesError(absl::StrCat(
-          "swap file ", entry.path,
-          " is missing; bring its folder back to where it was, or resume from a copy (--persist)"));
+      return WrongBytesError(absl::StrCat("swap file ", entry.path,
+                                          " is missing; bring its folder back to where it was (is "
+                                          "its disk mounted?), or resume from a copy (--persist)"));
     }
     if (!file.ok()) return file.status();
     RETURN_IF_ERROR(CheckAlignment(**file));

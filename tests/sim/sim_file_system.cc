@@ -289,6 +289,10 @@ class SimOwnDirectory final : public OwnDirectory {
     return std::make_unique<SimLockFile>(disk_, std::move(inode), PathOf(name));
   }
 
+  absl::Status CreateDirectory(const std::string& name) const override {
+    return IsStillNamed() ? files_.CreateDirectory(PathOf(name), FileAccess::kPrivate) : Gone();
+  }
+
   absl::Status Remove(const std::string& name) const override {
     return IsStillNamed() ? files_.Remove(PathOf(name)) : Gone();
   }

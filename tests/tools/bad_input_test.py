@@ -4,7 +4,6 @@ refused show the tests of who reads it, below tests/engine."""
 
 import json
 import os
-import pwd
 import re
 import resource
 import shutil
@@ -34,22 +33,9 @@ class NobodyCase(BadInput):
         """A new folder where `nobody`, flags of subprocess, may write."""
         parent = self.path("theirs")
         os.mkdir(parent)
-        if os.geteuid() != 0:
-            return parent
-        user = pwd.getpwnam("nobody")
-        self.nobody = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-        try:
-            started = subprocess.run([cli_testing.program(), "--help"], capture_output=True,
-                                     env=cli_testing.environment(), cwd="/", check=False,
-                                     **self.nobody)
-        except PermissionError:
-            started = None
-        if started is None or started.returncode != 0:
-            self.skipTest("another user cannot start the program where it lies")
-        if subprocess.run(["cat", self.data], capture_output=True, check=False,
-                          **self.nobody).returncode != 0:
-            self.skipTest("another user cannot read the test's folder")
-        os.chown(parent, user.pw_uid, user.pw_gid)
+        self.nobody = self.ordinary_user(self.data)
+        if self.nobody:
+            os.chown(parent, self.nobody["user"], self.nobody["group"])
         return parent
 
 

@@ -142,8 +142,8 @@ class Refusals(BenchIoTest):
     def test_a_path_that_one_may_not_write_to(self):
         os.chmod(self.swap, 0o555)
         self.addCleanup(os.chmod, self.swap, 0o700)
-        nobody = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
-        self.assert_run(self.bench(*SMALL, **nobody), 2, self.swap, "permission denied")
+        user = self.ordinary_user(self.swap)
+        self.assert_run(run("bench", "io", "--path", self.swap, *SMALL, cwd="/", **user), 2, self.swap, "permission denied")
 
 
 class Stopped(BenchIoTest):

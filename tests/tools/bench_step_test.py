@@ -290,12 +290,13 @@ class BenchStepTest(CliTest):
         self.assertEqual(done.returncode, 1)
         self.assertIn("is not empty", done.stderr)
         self.assertTrue(os.path.exists(mine))
+        nowhere = self.path("nowhere")
         for flags, words in ((["layers", "--steps", "3"], "--steps at least 4"),
                              (["layers", "--without", "fairscale"], "pytorch and deepspeed"),
                              (["everything"], "invalid choice"),
                              (["before"], "before: --before names the program"),
-                             (["layers", "--json", "/nowhere/f.json"], "--json /nowhere/f.json"),
-                             (["layers", "--program", "/nowhere"], "does not run")):
+                             (["layers", "--json", nowhere + "/f.json"], f"--json {nowhere}/f.json"),
+                             (["layers", "--program", nowhere], "does not run")):
             done = subprocess.run([sys.executable, STEP, *flags], capture_output=True, text=True,
                                   env=environment(), timeout=600, check=False)
             self.assertNotEqual(done.returncode, 0)

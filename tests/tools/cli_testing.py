@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import pwd
 import random
 import resource
 import shutil
@@ -244,6 +245,27 @@ class CliTest(unittest.TestCase):
         os.mkdir(self.swap)
         self.write("model-in/config.json", self.config)
         write_tokens(self.data, 2000, self.config["vocab_size"])
+
+    def ordinary_user(self, *readable):
+        """Flags of subprocess for a process of the user `nobody`; of this process's own user, where that
+        is an ordinary one. Skips the case where that user can't start the program where it lies (a
+        clone in root's home) or read what is named."""
+        if os.geteuid() != 0:
+            return {}
+        try:
+            user = pwd.getpwnam("nobody")
+        except KeyError:
+            self.skipTest("there is no user nobody")
+        flags = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+        for words in ([program(), "--version"], *(["test", "-r", path] for path in readable)):
+            try:
+                able = subprocess.run(words, capture_output=True, env=environment(), cwd="/", check=False,
+                                      **flags).returncode == 0
+            except PermissionError:
+                able = False
+            if not able:
+                self.skipTest(f"an ordinary user can't do that here: {' '.join(words)}")
+        return flags
 
     def path(self, name):
         return os.path.join(self.dir, name)

@@ -3,7 +3,6 @@
 
 import json
 import os
-import pwd
 import resource
 import subprocess
 import unittest
@@ -61,20 +60,14 @@ class Doctor(CliTest):
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root, to become another user")
     def test_an_ordinary_user_with_little_locked_memory(self):
-        nobody = pwd.getpwnam("nobody")
         folder = self.path("not-mine")
         os.mkdir(folder, 0o755)
 
-        def become_nobody():
+        def limit():
             resource.setrlimit(resource.RLIMIT_MEMLOCK, (1 << 20, 1 << 20))
             resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-            os.setgid(nobody.pw_gid)
-            os.setuid(nobody.pw_uid)
 
-        probe = subprocess.run([program(), "--version"], capture_output=True, preexec_fn=become_nobody)
-        if probe.returncode != 0:
-            self.skipTest("nobody cannot reach the program")
-        result = run("doctor", "--swap", folder, "--json", preexec_fn=become_nobody)
+        result = run("doctor", "--swap", folder, "--json", preexec_fn=limit, cwd="/", **self.ordinary_user(folder))
         self.assertEqual(result.returncode, 1, result.stderr)
         lines = self.lines(result)
         self.assertEqual(lines["Path " + folder, "directory"]["mark"], "bad")

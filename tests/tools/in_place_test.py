@@ -203,7 +203,7 @@ class InPlaceTest(RanksCase):
         expected, _ = self.expected()
         persist = self.path("persist")
         self.assert_run(self.train(steps=6, persist=persist, keep=2), 0)
-        copies = sorted(name for name in os.listdir(persist) if name != "lock")
+        copies = sorted(name for name in os.listdir(persist) if name.startswith("step-"))
         self.assertEqual(len(copies), 2)
         for name in copies:
             copy = os.path.join(persist, name)

@@ -50,7 +50,7 @@ class KillTest(CliTest):
             "files": sorted(set(os.listdir(self.output)) - {"timeline.json"}),
             "model": sorted(os.listdir(os.path.join(self.output, "model"))),
             "copies": {name: self.inspect(os.path.join(self.persist, name))["digest"]
-                       for name in os.listdir(self.persist) if name != "lock"},
+                       for name in os.listdir(self.persist) if name.startswith("step-")},
             "swap": [sorted(os.listdir(os.path.join(self.swap, name)))
                      for name in os.listdir(self.swap)],
             "beside": sorted(set(os.listdir(self.dir)) - {"calls"}),

@@ -7,6 +7,7 @@
 #include "absl/types/span.h"
 #include "engine/torch/picture_dataset.h"
 #include "io/base/status.h"
+#include "io/file_system.h"
 #include "tools/compute/classify_texts.h"
 #include "tools/compute/encoder_answers.h"
 #include "tools/compute/picture_data.h"
@@ -46,6 +47,7 @@ absl::StatusOr<bool> ClassifyPictures(const PredictTask& task, TextModel& model)
   LabelledPicturesOptions options;
   options.labels = config.classifier.labels;
   options.evaluated = options.any_pictures = true;
+  options.scratch_directory = TemporaryDirectory();
   ASSIGN_OR_RETURN(const auto pictures, LabelledPictures::Open(task.files, options));
   ASSIGN_OR_RETURN(const PictureProcessing processing,
                    ResolveProcessing(model.files, 0, pictures->is_cifar(), config));

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "engine/base/stop_signal.h"
-#include "engine/data/scratch_file.h"
 #include "engine/torch/tensor_views.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
@@ -15,9 +13,8 @@ namespace spillway {
 absl::StatusOr<std::unique_ptr<EncodedSources>> EncodedSources::Encode(
     const Model& model, WeightSource* weights, const ForwardOptions& options,
     const SourceList& sources, const std::string& directory) {
-  ASSIGN_OR_RETURN(UniqueFd fd, CreateScratchFile(directory));
-  std::unique_ptr<EncodedSources> encoded(new EncodedSources(
-      std::move(fd), absl::StrCat("a temporary file in ", directory), options.dtype));
+  ASSIGN_OR_RETURN(ScratchFile file, ScratchFile::Create(directory));
+  std::unique_ptr<EncodedSources> encoded(new EncodedSources(std::move(file), options.dtype));
   PassWork work;
   work.what = "the encoder";
   work.all = [&](ForwardPass& pass) { return encoded->EncodeAll(sources, pass); };
@@ -27,6 +24,7 @@ absl::StatusOr<std::unique_ptr<EncodedSources>> EncodedSources::Encode(
   };
   work.several = sources.size > 1;
   RETURN_IF_ERROR(RunWithinBudget(work, model, weights, options));
+  RETURN_IF_ERROR(encoded->file_.Flush());
   return encoded;
 }
 
@@ -52,9 +50,7 @@ absl::Status EncodedSources::Append(const torch::Tensor& encoded) {
   const torch::Tensor rows = encoded.to(ScalarTypeOf(dtype_)).contiguous();
   width_ = rows.size(2);
   longest_ = std::max(longest_, rows.size(1));
-  const int error =
-      WriteAll(fd_.get(), static_cast<const char*>(rows.const_data_ptr()), rows.nbytes());
-  if (error != 0) return ErrnoStatus(error, absl::StrCat("writing to ", path_));
+  RETURN_IF_ERROR(file_.Append(rows.const_data_ptr(), rows.nbytes()));
   begins_.push_back(begins_.back() + rows.size(1));
   return absl::OkStatus();
 }
@@ -64,8 +60,7 @@ absl::StatusOr<torch::Tensor> EncodedSources::Get(size_t source) const {
   const int64_t positions = begins_[source + 1] - begins_[source];
   torch::Tensor rows = torch::empty({1, positions, width_}, ScalarTypeOf(dtype_));
   const uint64_t position_bytes = width_ * DTypeBytes(dtype_);
-  RETURN_IF_ERROR(ReadAt(fd_.get(), path_, begins_[source] * position_bytes,
-                         static_cast<char*>(rows.data_ptr()), rows.nbytes()));
+  RETURN_IF_ERROR(file_.Read(begins_[source] * position_bytes, rows.data_ptr(), rows.nbytes()));
   return rows;
 }
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/data/scratch_file.h"
 #include "engine/torch/forward_pass.h"
-#include "io/base/unique_fd.h"
 
 namespace spillway {
 
@@ -42,13 +42,11 @@ class EncodedSources {
   int64_t width() const { return width_; }
 
  private:
-  EncodedSources(UniqueFd fd, std::string path, DType dtype)
-      : fd_(std::move(fd)), path_(std::move(path)), dtype_(dtype) {}
+  EncodedSources(ScratchFile file, DType dtype) : file_(std::move(file)), dtype_(dtype) {}
   absl::Status EncodeAll(const SourceList& sources, ForwardPass& pass);
   absl::Status Append(const torch::Tensor& encoded);
 
-  const UniqueFd fd_;
-  const std::string path_;  // for messages
+  ScratchFile file_;
   const DType dtype_;
   std::vector<int64_t> begins_ = {0};  // [source] its first position
   int64_t width_ = 0;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/machine/memory_limits.h"
+#include "engine/run/last_commit.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
@@ -24,12 +25,45 @@ struct Sample {
   double seconds = 0;         // all of it
 };
 
-// What a sound says, window after window.
-absl::Status GenerateFromSound(const GenerateTask& task, TextModel& model) {
-  auto prompts = PromptsOfSound(model, task.audio);
+// What reads the model, before anything is shown.
+struct Started {
+  std::unique_ptr<TextModel> model;
+  std::vector<Prompt> prompts;  // of a sound its windows
+};
+
+absl::StatusOr<Started> StartSound(const GenerateTask& task, std::unique_ptr<TextModel> model) {
+  auto prompts = PromptsOfSound(*model, task.audio);
   if (!prompts.ok()) return Annotate(prompts.status(), "--audio");
-  RETURN_IF_ERROR(StartGenerator(task, /*rows=*/1, *prompts, model));
-  RETURN_IF_ERROR(FindLanguages(model, /*rows=*/1, *prompts));
+  RETURN_IF_ERROR(StartGenerator(task, /*rows=*/1, *prompts, *model));
+  RETURN_IF_ERROR(FindLanguages(*model, /*rows=*/1, *prompts));
+  return Started{std::move(model), *std::move(prompts)};
+}
+
+absl::StatusOr<Started> Start(const GenerateTask& task) {
+  ASSIGN_OR_RETURN(std::unique_ptr<TextModel> model, OpenTextModel(task, kTemperature));
+  if (!task.audio.empty()) {
+    if (model->config.decoder.hears()) return StartSound(task, std::move(model));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--audio is for models that hear (whisper), and ", task.model,
+                     " reads texts: give --prompt"));
+  }
+  if (model->config.resnet) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        task.model, " classifies pictures and makes no text: spillway predict labels them"));
+  }
+  int64_t cut = 0;
+  auto prompt = EncodePrompt(task, *model, task.prompt,
+                             task.chat ? UserMessage(task.prompt) : JinjaValue(), &cut);
+  if (!prompt.ok()) return Annotate(prompt.status(), "--prompt");
+  if (cut > 0) LogWarning("--prompt is longer than --max-source-length and loses its end");
+  RETURN_IF_ERROR(StartGenerator(task, /*rows=*/1, {*prompt}, *model));
+  return Started{std::move(model), {*std::move(prompt)}};
+}
+
+// What a sound says, window after window.
+absl::Status GenerateFromSound(const GenerateTask& task, const Started& started) {
+  TextModel& model = *started.model;
+  const std::vector<Prompt>& prompts = started.prompts;
   std::vector<WindowMade> made;
   const bool shows = !task.as_json && !model.speech.timestamps;
   ContinueHooks hooks;
@@ -39,10 +73,10 @@ absl::Status GenerateFromSound(const GenerateTask& task, TextModel& model) {
     std::fflush(stdout);
   };
   hooks.on_end = [&](size_t window, const Continuation& whole) {
-    made.emplace_back((*prompts)[window], whole);
+    made.emplace_back(prompts[window], whole);
     return absl::OkStatus();
   };
-  const absl::Status status = ContinueTexts(model, *prompts, /*rows=*/1, hooks);
+  const absl::Status status = ContinueTexts(model, prompts, /*rows=*/1, hooks);
   if (shows) std::printf("\n");
   std::fflush(stdout);
   RETURN_IF_ERROR(status);
@@ -60,8 +94,8 @@ absl::Status GenerateFromSound(const GenerateTask& task, TextModel& model) {
                   segment["end"].get<double>(), segment["text"].get<std::string>().c_str());
     }
   }
-  std::string summary = absl::StrCat(row["tokens"].get<size_t>(), " tokens of ", prompts->size(),
-                                     prompts->size() == 1 ? " window" : " windows");
+  std::string summary = absl::StrCat(row["tokens"].get<size_t>(), " tokens of ", prompts.size(),
+                                     prompts.size() == 1 ? " window" : " windows");
   if (row.contains("language")) {
     absl::StrAppend(&summary, "; the language is ", row["language"].get<std::string>());
   }
@@ -98,23 +132,14 @@ absl::StatusOr<Sample> ContinueOne(const GenerateTask& task, const Prompt& promp
 }  // namespace
 
 absl::Status Generate(const GenerateTask& task) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<TextModel> model, OpenTextModel(task, kTemperature));
-  if (!task.audio.empty()) {
-    if (model->config.decoder.hears()) return GenerateFromSound(task, *model);
-    return absl::InvalidArgumentError(
-        absl::StrCat("--audio is for models that hear (whisper), and ", task.model,
-                     " reads texts: give --prompt"));
-  }
-  if (model->config.resnet) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        task.model, " classifies pictures and makes no text: spillway predict labels them"));
-  }
-  int64_t cut = 0;
-  const auto prompt = EncodePrompt(task, *model, task.prompt,
-                                   task.chat ? UserMessage(task.prompt) : JinjaValue(), &cut);
-  if (!prompt.ok()) return Annotate(prompt.status(), "--prompt");
-  if (cut > 0) LogWarning("--prompt is longer than --max-source-length and loses its end");
-  RETURN_IF_ERROR(StartGenerator(task, /*rows=*/1, {*prompt}, *model));
+  Started started;
+  RETURN_IF_ERROR(ReadLastCommit(task.model, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(started, Start(task));
+    return absl::OkStatus();
+  }));
+  if (!task.audio.empty()) return GenerateFromSound(task, started);
+  TextModel* const model = started.model.get();
+  const Prompt* const prompt = &started.prompts.front();
   const bool goes_on = model->sources == nullptr && !task.chat;
   if (!task.as_json && goes_on) std::printf("%s", task.prompt.c_str());
   const auto sample = ContinueOne(task, *prompt, *model);

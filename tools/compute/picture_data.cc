@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "tools/compute/run_data.h"
 
 namespace spillway {
 namespace {
@@ -135,6 +136,7 @@ absl::StatusOr<std::unique_ptr<PictureData>> PictureData::Open(const RunConfig& 
   std::unique_ptr<PictureData> data(new PictureData);
   LabelledPicturesOptions options;
   options.labels = model.classifier.labels;
+  options.scratch_directory = ScratchDirectory(config.train.output);
   ASSIGN_OR_RETURN(data->pictures_, LabelledPictures::Open(config.data, options));
   const LabelledPictures& pictures = *data->pictures_;
   data->channels_ = model.channels;

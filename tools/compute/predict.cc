@@ -16,6 +16,7 @@
 #include "engine/data/text_rows.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/measures/text_measures.h"
+#include "engine/run/last_commit.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
@@ -360,9 +361,13 @@ absl::StatusOr<bool> PredictFile(const PredictTask& task) {
 
 CommandOutcome Predict(const PredictTask& task) {
   const StopSignal signals;
-  const absl::StatusOr<bool> whole = PredictFile(task);
-  if (!whole.ok()) return {whole.status()};
-  return {absl::OkStatus(), *whole ? 0 : 75};
+  bool whole = false;
+  const absl::Status status = ReadLastCommit(task.model, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(whole, PredictFile(task));
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return {status};
+  return {absl::OkStatus(), whole ? 0 : 75};
 }
 
 }  // namespace spillway

@@ -15,12 +15,8 @@
 #include "io/file_system.h"
 
 namespace spillway {
-namespace {
 
-constexpr int64_t kUsualLength = 1024;
-constexpr int64_t kUsualTargetLength = 128;
-
-// Where temporary token files go: the nearest folder above OUTPUT that exists.
+// The nearest folder above OUTPUT that exists.
 std::string ScratchDirectory(const std::string& output) {
   FileSystem& files = FileSystem::Real();
   for (std::string path = files.Resolve(output);; path = ParentPath(path)) {
@@ -29,6 +25,11 @@ std::string ScratchDirectory(const std::string& output) {
     if (!found.ok() && !absl::IsNotFound(found.status())) return ".";  // train refuses OUTPUT
   }
 }
+
+namespace {
+
+constexpr int64_t kUsualLength = 1024;
+constexpr int64_t kUsualTargetLength = 128;
 
 absl::Status RefuseFlags(bool given, const char* flags, const char* tasks, const RunConfig& config,
                          const DecoderConfig& model) {

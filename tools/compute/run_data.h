@@ -24,6 +24,9 @@
 
 namespace spillway {
 
+// Where a run's temporary files of data go, by its OUTPUT.
+std::string ScratchDirectory(const std::string& output);
+
 // Fills in what of the config follows from the model: lengths, and of a classifier its problem, by
 // the data. kInvalidArgument for flags that are for models of other tasks, and for lengths that the
 // model does not know.

@@ -80,6 +80,7 @@ struct Inputs {
   std::unique_ptr<SampleTexts> samples;    // null: evaluations write none
   RunData* texts_data = nullptr;           // it, where the model is one of texts
   std::unique_ptr<EvaluationTexts> texts;  // null: evaluations make none
+  bool began = false;                      // this process takes steps: an export is removed
 };
 
 std::string DigestOf(const nlohmann::json& json) {
@@ -382,6 +383,7 @@ absl::Status ReadInputs(Inputs& in) {
   RETURN_IF_ERROR(OpenData(in));
   config.train.data_size = in.data->train_size();
   config.train.evaluation_size = in.data->evaluation_size();
+  config.train.data_name = absl::StrJoin(config.data, ",");
   RETURN_IF_ERROR(OpenEvaluationTexts(in));
   // All that is to be encoded has been.
   for (Tokenizer* one : {in.tokenizer.get(), in.exported_tokenizer.get()}) {
@@ -449,6 +451,7 @@ absl::Status WriteDescription(Inputs& in, const TrainOptions& used) {
     RETURN_IF_ERROR(Annotate(RemoveIfThere(FileSystem::Real(), config.train.output + last),
                              "remove the export of an earlier step"));
   }
+  in.began = true;
   const nlohmann::json exported = ExportedConfig(in.model_config);
   const TensorNames names = TensorNamesOf(in.model_config);
   std::optional<DType> dtype = config.export_dtype;
@@ -480,10 +483,24 @@ absl::Status DescribeIfMissing(Inputs& in) {
   return WriteDescription(in, in.config.train);
 }
 
+// Whether there is nothing to export. What appeared in its place while the run worked is somebody
+// else's, and is not replaced.
+bool ExportStays(const Inputs& in, const std::string& config) {
+  if (in.config.no_export) return true;
+  if (!Exists(config)) return false;
+  if (in.began) {
+    LogWarning(absl::StrCat(config,
+                            " appeared while the run worked and is not this run's: nothing is "
+                            "exported there; spillway export --from ",
+                            in.config.train.output, " --to DIR writes what was trained"));
+  }
+  return true;
+}
+
 // OUTPUT/adapter/, if it is not there yet.
 absl::Status ExportTrainedAdapter(const Inputs& in, const StateSource& state) {
   const std::string directory = in.config.train.output + "/adapter";
-  if (in.config.no_export || Exists(AdapterConfigIn(directory))) return absl::OkStatus();
+  if (ExportStays(in, AdapterConfigIn(directory))) return absl::OkStatus();
   const DType dtype = in.config.export_dtype.value_or(DType::kFloat32);
   RETURN_IF_ERROR(
       ExportAdapter(state, in.adapter_config, dtype, directory, TensorNamesOf(in.model_config)));
@@ -502,7 +519,7 @@ absl::Status ExportTrainedAdapter(const Inputs& in, const StateSource& state) {
 // OUTPUT/model/, if it is not there yet.
 absl::Status ExportTrained(const Inputs& in, const StateSource& state) {
   const std::string directory = in.config.train.output + "/model";
-  if (in.config.no_export || Exists(directory + "/config.json")) return absl::OkStatus();
+  if (ExportStays(in, directory + "/config.json")) return absl::OkStatus();
   ASSIGN_OR_RETURN(const DType dtype, ExportModel(state, SourceDirectory(in.config.train.output),
                                                   directory, {.dtype = in.config.export_dtype}));
   LogResult(absl::StrCat("exported to ", directory, " (", std::string(DTypeName(dtype)),
@@ -584,6 +601,9 @@ void PrintSummary(const Inputs& in, const TrainResult& result) {
   absl::StrAppend(&text, "\n  memory     ", FormatBytes(result.peak_rss_bytes),
                   " of RAM at the peak; of budgets ", FormatBytes(result.peak_device_bytes),
                   " device, ", FormatBytes(result.peak_host_bytes), " host");
+  if (!result.missed_copies.empty()) {
+    absl::StrAppend(&text, "\n  copies     ", result.missed_copies);
+  }
   absl::StrAppend(&text, result.speed, "\n  report     ", in.config.train.output, "/report.html");
   LogResult(FoldText(text, kPageColumns));
 }

@@ -42,7 +42,9 @@ class LabelledPicturesTest : public testing::Test {
   absl::StatusOr<std::unique_ptr<LabelledPictures>> Open(const std::vector<std::string>& paths,
                                                          std::vector<std::string> labels,
                                                          bool evaluated = false) {
-    return LabelledPictures::Open(paths, {std::move(labels), evaluated});
+    return LabelledPictures::Open(
+        paths,
+        {.labels = std::move(labels), .evaluated = evaluated, .scratch_directory = dir_.path()});
   }
   std::string Objection(const std::string& path, std::vector<std::string> labels) {
     const auto found = Open({path}, std::move(labels));
@@ -158,6 +160,43 @@ TEST_F(LabelledPicturesTest, WhatIsOnlyAskedAboutNeedsNoClasses) {
   ASSERT_TRUE(pictures.ok()) << pictures.status();
   EXPECT_EQ((*pictures)->size(), 3);
   EXPECT_EQ((*pictures)->label(1), -1);
+}
+
+// A file, and one of CIFAR's batches.
+TEST_F(LabelledPicturesTest, PicturesThatChangeAreNamed) {
+  Copy("colours.png", "a/1.png");
+  Copy("colours.png", "b/2.png");
+  const auto pictures = Open({dir_.path()}, {"a", "b"});
+  ASSERT_TRUE(pictures.ok()) << pictures.status();
+  const auto change = [&](const std::string& path, const std::string& how) {
+    const auto got = (*pictures)->Read(path == "a/1.png" ? 0 : 1);
+    EXPECT_TRUE(absl::IsDataLoss(got.status())) << got.status();
+    EXPECT_THAT(std::string(got.status().message()), HasSubstr(dir_ / path));
+    EXPECT_THAT(std::string(got.status().message()), HasSubstr(how));
+  };
+  // Not read before: another one by its size, or by its time.
+  ASSERT_TRUE((*pictures)->Read(0).ok());
+  const auto old_time = fs::last_write_time(dir_ / "b/2.png");
+  fs::last_write_time(dir_ / "b/2.png", old_time + std::chrono::seconds(5));
+  change("b/2.png", "it was written to");
+  fs::last_write_time(dir_ / "b/2.png", old_time);
+  fs::copy_file(kGoldenPictureFolder / "palette.png", dir_ / "b/2.png",
+                fs::copy_options::overwrite_existing);
+  change("b/2.png", "bytes and had");
+  fs::remove(dir_ / "b/2.png");
+  change("b/2.png", "not there any more");
+  // Read before: by its bytes, whatever its time.
+  fs::last_write_time(dir_ / "a/1.png", old_time + std::chrono::seconds(5));
+  EXPECT_TRUE((*pictures)->Read(0).ok());
+  std::fstream(dir_ / "a/1.png", std::ios::in | std::ios::out).seekp(40).put('\0').put('\1');
+  fs::last_write_time(dir_ / "a/1.png", old_time + std::chrono::seconds(5));
+  change("a/1.png", "not those that were read before");
+
+  const std::string cifar = WriteCifar("one.bin", 30);
+  const auto batch = Open({cifar}, Digits());
+  ASSERT_TRUE((*batch)->Read(20).ok());
+  std::fstream(cifar, std::ios::in | std::ios::out).seekp(20 * 3073 + 100).put('\0').put('\1');
+  EXPECT_TRUE(absl::IsDataLoss((*batch)->Read(20).status()));
 }
 
 }  // namespace

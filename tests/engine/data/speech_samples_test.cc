@@ -1,6 +1,8 @@
 #include "engine/data/speech_samples.h"
 
+#include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 
 #include "engine/base/stop_signal.h"
@@ -120,7 +122,7 @@ TEST_F(SpeechSamplesTest, ASoundThatIsGoneIsNamedWhenItIsRead) {
   SpeechReader reader(samples.get(), 8, kFrames);
   reader.Prepare({0});
   const auto frames = reader.Get(0);
-  EXPECT_TRUE(absl::IsNotFound(frames.status())) << frames.status();
+  EXPECT_TRUE(absl::IsDataLoss(frames.status())) << frames.status();
   EXPECT_NE(frames.status().message().find("3.wav"), std::string::npos);
 }
 
@@ -128,6 +130,33 @@ TEST_F(SpeechSamplesTest, ASignalEndsTheReadingOfSounds) {
   const StopSignal signals;
   StopSignal::Receive(SIGTERM);
   EXPECT_TRUE(absl::IsCancelled(Read("{\"audio\": \"0.wav\", \"text\": \"ab\"}\n").status()));
+}
+
+TEST_F(SpeechSamplesTest, SoundsThatChangeAreNamed) {
+  const auto samples = Read("{\"audio\": \"0.wav\", \"text\": \"ab\"}\n");
+  ASSERT_TRUE(samples.ok()) << samples.status();
+  SpeechReader reader(samples->get(), 80, kFrames);
+  ASSERT_TRUE(reader.Get(0).ok());
+  const auto expect = [&](const std::string& how) {
+    const auto frames = reader.Get(0);
+    EXPECT_TRUE(absl::IsDataLoss(frames.status())) << frames.status();
+    for (const std::string& part : {std::string("data.jsonl:1"), folder_ / "0.wav", how}) {
+      EXPECT_NE(frames.status().message().find(part), std::string::npos) << frames.status();
+    }
+  };
+  const auto time = std::filesystem::last_write_time(folder_ / "0.wav");
+  WriteSound(folder_ / "0.wav", Tone(300, 8000));
+  std::filesystem::last_write_time(folder_ / "0.wav", time + std::chrono::seconds(2));
+  expect("it was written to");
+  WriteSound(folder_ / "0.wav", Tone(300, 9000));
+  std::filesystem::last_write_time(folder_ / "0.wav", time);
+  expect("bytes and had");
+  // On the thread that reads ahead, too.
+  reader.Prepare(std::vector<int64_t>{0});
+  expect("bytes and had");
+  WriteSound(folder_ / "0.wav", Tone(200, 8000));
+  std::filesystem::last_write_time(folder_ / "0.wav", time);
+  EXPECT_TRUE(reader.Get(0).ok());
 }
 
 }  // namespace

@@ -99,8 +99,8 @@ TEST(InspectText, ControlCharactersOfOthersDoNothing) {
   const auto found = Inspect(path);
   ASSERT_TRUE(found.ok()) << found.status();
   const std::string text = InspectText(*found);
-  EXPECT_THAT(text, HasSubstr("[2]                  a\\x1bc\\x7f\\x09é\n"));
-  EXPECT_THAT(text, HasSubstr("  k\\x0a             \\x1b[31m\n"));
+  EXPECT_THAT(text, HasSubstr("[2]                  a\\x1bc\\x7f\\té\n"));
+  EXPECT_THAT(text, HasSubstr("  k\\n               \\x1b[31m\n"));
 }
 
 nlohmann::json RunOf(const nlohmann::json& digests) {

@@ -238,8 +238,8 @@ TEST(IoBench, WhatCannotBeIsRefusedWithTheRemedy) {
   EXPECT_THAT(message([](auto& o) { o.size_bytes = kBenchBlock; }), HasSubstr("use at least"));
   EXPECT_THAT(message([](auto& o) { o.io.block_bytes = 0; }), HasSubstr("block size"));
   EXPECT_THAT(message([](auto& o) { o.io.depth = 0; }), HasSubstr("depth"));
-  EXPECT_THAT(message([](auto& o) { o.directories = {"/no/such/place"}; }),
-              HasSubstr("/no/such/place"));
+  const std::string missing = scratch / "no/such/place";
+  EXPECT_THAT(message([&](auto& o) { o.directories = {missing}; }), HasSubstr(missing));
   EXPECT_THAT(message([](auto& o) { o.directories = {}; }), HasSubstr("--path"));
   EXPECT_THAT(message([](auto& o) {
                 o.op = IoBenchOp::kDemand;

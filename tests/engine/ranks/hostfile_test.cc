@@ -25,6 +25,15 @@ TEST(Hostfile, ReadsDeepSpeedsLines) {
   EXPECT_EQ((*hosts)[2].host, "10.0.0.7");
 }
 
+TEST(Hostfile, AByteOrderMarkIsNoPartOfAHost) {
+  const auto hosts = ParseHostfile(
+      "\xef\xbb\xbf"
+      "me@node_1.lan slots=2\n",
+      "hosts");
+  ASSERT_TRUE(hosts.ok()) << hosts.status();
+  EXPECT_EQ(hosts->front().host, "me@node_1.lan");
+}
+
 TEST(Hostfile, WhatOpenMpiWouldStartAtMostIsPassedOver) {
   for (const char* most : {"max_slots=4", "max-slots=2"}) {
     const auto hosts = ParseHostfile(absl::StrCat("a slots=2 ", most, "\n"), "hosts");
@@ -35,10 +44,28 @@ TEST(Hostfile, WhatOpenMpiWouldStartAtMostIsPassedOver) {
 }
 
 TEST(Hostfile, SaysWhichLineIsWrong) {
-  for (const char* line : {"a", "a 4", "slots=4", "a slots=", "a slots=0", "a slots=-1",
-                           "a slots=x", "a slots=2 max_slots=1",
-                           "a slots=2 max_slots=", "a slots=2 max=4", "a slots=2 max_slots=4 x",
-                           "me@ slots=2", "a:2 slots=2", "a,b slots=2", "a slots=99999999"}) {
+  for (const char* line : {"a",
+                           "a 4",
+                           "slots=4",
+                           "a slots=",
+                           "a slots=0",
+                           "a slots=-1",
+                           "a slots=x",
+                           "a slots=2 max_slots=1",
+                           "a slots=2 max_slots=",
+                           "a slots=2 max=4",
+                           "a slots=2 max_slots=4 x",
+                           "--mca slots=2",
+                           "-H slots=1",
+                           "+n1 slots=1",
+                           "me@-x slots=1",
+                           "-o@a slots=1",
+                           "@a slots=1",
+                           "a\x1b[2J slots=1",
+                           "me@ slots=2",
+                           "a:2 slots=2",
+                           "a,b slots=2",
+                           "a slots=99999999"}) {
     RefusedFile(std::string("# hosts\n") + line + "\n", {"hosts:2: ", "HOST slots=N"});
   }
   RefusedFile("a slots=1\nb slots=1\n\na slots=2\n", {"hosts:4: a is in line 1 already"});

@@ -113,10 +113,29 @@ TEST(RunRows, TheBestIsThatOfAllRowsWithItsMetric) {
   EXPECT_EQ(rows.best->step, 2);
   add(3, 2.5, 0.7, "loss");
   EXPECT_EQ(rows.best->step, 1);
-  EXPECT_FALSE(rows.WouldBeBest("accuracy", 0.55));
+  EXPECT_FALSE(rows.WouldBeBest("accuracy", "", 0.55));
   EXPECT_EQ(rows.best->step, 2);
-  EXPECT_TRUE(rows.WouldBeBest("f1", 0.1));
+  EXPECT_TRUE(rows.WouldBeBest("f1", "", 0.1));
   EXPECT_FALSE(rows.best);
+}
+
+TEST(RunRows, OfOtherHeldOutDataTheBestBeginsAnew) {
+  RunRows rows;
+  const auto add = [&](int64_t step, double loss, const char* data) {
+    nlohmann::json row = {{"step", step}, {"loss", loss}};
+    if (data != nullptr) row["data"] = data;
+    rows.AddEvaluation(row);
+  };
+  add(1, 2, nullptr);  // of an earlier version
+  add(2, 3, "a");
+  EXPECT_EQ(rows.best->step, 1);
+  add(3, 1, "a");
+  add(4, 5, "b");
+  EXPECT_EQ(rows.best->step, 4);
+  EXPECT_FALSE(rows.WouldBeBest("loss", "b", 6));
+  EXPECT_TRUE(rows.WouldBeBest("loss", "a", 6));
+  rows.AddEvaluation({{"step", 5}, {"loss", 4}, {"data", 7}});  // what no run writes
+  EXPECT_EQ(rows.best->step, 5);
 }
 
 TEST(RunRows, AMetricThatNobodyKnowsNamesNoBest) {

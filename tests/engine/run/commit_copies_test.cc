@@ -84,13 +84,13 @@ TEST_F(CommitCopiesTest, AnOlderCopyGoesOnlyWhenTheNewerOnesAreDurable) {
   SyncWatcher files;
   files.on_sync = [&](const std::string& synced) {
     if (!fs::exists(directory + "/step-000000000003/manifest-rank0")) return;
-    durable += synced == directory + "/step-000000000006" || synced == directory;
+    durable += synced == directory + "/step-000000000006";
   };
   auto copies = CommitCopies::Open(directory, {.files = &files});
   ASSERT_TRUE(copies.ok()) << copies.status();
   ASSERT_EQ((*copies)->Prune(6), absl::OkStatus());
   EXPECT_FALSE(fs::exists(directory + "/step-000000000003"));
-  EXPECT_EQ(durable, 2);
+  EXPECT_EQ(durable, 1);  // the directory itself is synced as it is open
 }
 
 TEST_F(CommitCopiesTest, WhatAKilledRunLeftUnfinishedIsRemovedAndNothingElse) {
@@ -195,6 +195,84 @@ TEST_F(CommitCopiesTest, OfSeveralRanksEveryOneCopiesItsPartAndTheFirstOneRemove
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ((*first)->GoOnFrom(6).value(), false) << "a later one is of no use, and in the way";
   EXPECT_FALSE(fs::exists(directory + "/step-000000000009"));
+}
+
+// Removed, moved away, or with another in its place, as a file system that was unmounted or mounted
+// over leaves it.
+TEST_F(CommitCopiesTest, ADirectoryThatIsNotThereAnyMoreGetsNoCopiesAndNoneIsMadeInItsPlace) {
+  const std::string directory = keep_ / "run/copies", away = keep_ / "away";
+  const auto expect_missed = [&](CommitCopies& copies, uint64_t step, const std::string& why) {
+    const absl::Status status = Commit(copies, step);
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(directory));
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(why));
+  };
+  auto copies = Open(1);
+  ASSERT_EQ(Commit(*copies, 3), absl::OkStatus());
+  EXPECT_EQ(copies->Missed(), "");
+  fs::rename(directory, away);
+  expect_missed(*copies, 6, "is not there any more");
+  EXPECT_FALSE(fs::exists(directory));
+  // What lies below a mount, or is mounted over it: empty, or with copies of other runs.
+  fs::create_directories(directory + "/step-000000000001");
+  std::ofstream(directory + "/step-000000000001/tiles") << "another run's";
+  expect_missed(*copies, 9, "is another directory");
+  EXPECT_EQ(copies->Prune(9).code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(fs::exists(directory + "/step-000000000001/tiles"));
+  EXPECT_FALSE(fs::exists(directory + "/step-000000000009"));
+  EXPECT_TRUE(fs::exists(CommitManifestPath(away + "/step-000000000003"))) << "it was pruned";
+  fs::remove_all(directory);
+  fs::create_directory_symlink(away, directory);
+  expect_missed(*copies, 12, "is another directory");
+  EXPECT_THAT(copies->Missed(), testing::HasSubstr("3 commits were not copied to " + directory));
+  // It is back.
+  fs::remove(directory);
+  fs::rename(away, directory);
+  ASSERT_EQ(Commit(*copies, 15), absl::OkStatus());
+  EXPECT_THAT(copies->Missed(), testing::HasSubstr("3 commits"));
+  copies.reset();
+  EXPECT_THAT(Steps(*Open(1)), testing::ElementsAre(15));
+  copies = Open(1);
+  fs::remove_all(directory);
+  expect_missed(*copies, 18, "is not there any more");
+  copies.reset();
+  EXPECT_FALSE(fs::exists(directory));
+}
+
+TEST_F(CommitCopiesTest, ADirectoryThatGoesWhileACopyIsMadeKeepsTheOldOnes) {
+  const std::string directory = keep_ / "run/copies", away = keep_ / "away";
+  { ASSERT_EQ(Commit(*Open(1), 3), absl::OkStatus()); }
+  SyncWatcher files;
+  bool gone = false;
+  files.on_sync = [&](const std::string& synced) {
+    if (gone || synced != directory + "/step-000000000006") return;
+    fs::rename(directory, away);
+    fs::create_directory(directory);
+    gone = true;
+  };
+  auto copies = CommitCopies::Open(directory, {.files = &files});
+  ASSERT_TRUE(copies.ok()) << copies.status();
+  EXPECT_FALSE(Commit(**copies, 6).ok());
+  EXPECT_TRUE(gone);
+  EXPECT_TRUE(fs::is_empty(directory)) << "a copy is elsewhere";
+  EXPECT_TRUE(fs::exists(CommitManifestPath(away + "/step-000000000003")));
+}
+
+TEST_F(CommitCopiesTest, ADirectoryThatIsNotThereAnyMoreIsMissedByEachRank) {
+  const std::string directory = keep_ / "run/copies";
+  auto first = CommitCopies::Open(directory, {.rank = 0, .ranks = 2});
+  auto other = CommitCopies::Open(directory, {.rank = 1, .ranks = 2});
+  ASSERT_TRUE(first.ok() && other.ok()) << first.status() << other.status();
+  ASSERT_EQ(Commit(**other, 3), absl::OkStatus());
+  ASSERT_EQ(Commit(**first, 3), absl::OkStatus());
+  fs::remove_all(directory);
+  EXPECT_EQ((*first)->Conclude(true).code(), absl::StatusCode::kFailedPrecondition);
+  for (CommitCopies* copies : {first->get(), other->get()}) {
+    EXPECT_EQ(Commit(*copies, 6).code(), absl::StatusCode::kUnavailable);
+  }
+  EXPECT_EQ((*first)->Conclude(false), absl::OkStatus());
+  EXPECT_THAT((*first)->Missed(), testing::HasSubstr("2 commits"));
+  EXPECT_FALSE(fs::exists(directory));
 }
 
 TEST_F(CommitCopiesTest, ADirectoryThatNothingCameIntoIsTakenBack) {

@@ -218,6 +218,24 @@ TEST(RunIdentity, OtherRanksThatMakeAnotherBatchAreNamedAsWhatTheyAre) {
             absl::OkStatus());
 }
 
+TEST(RunIdentity, OtherDataAreNamedByTheirFiles) {
+  TrainOptions then = Sharded(1), now = then;
+  then.identity = {{"data", "tokens-100-00ff/64"}};
+  const auto said = [&](const std::string& data, const std::string& names) {
+    now.identity = {{"data", data}};
+    return std::string(CompareIdentity(Committed(RunIdentity(then)), RunIdentity(now), {}, names)
+                           .status()
+                           .message());
+  };
+  EXPECT_THAT(said("tokens-100-01ff/64", "a.txt,b.txt"),
+              HasSubstr("what --data a.txt,b.txt holds is not what the run was begun with"));
+  EXPECT_THAT(said("tokens-100-01ff/64", "a.txt,b.txt"), testing::Not(HasSubstr("01ff")));
+  // Laid in another way, and of a program that has not said where they are.
+  EXPECT_THAT(said("tokens-100-00ff/32", "a.txt"), HasSubstr("data was tokens-100-00ff/64"));
+  EXPECT_THAT(said("tokens-101-00ff/64", ""), HasSubstr("data was tokens-100-00ff/64"));
+  EXPECT_EQ(said("tokens-100-00ff/64", "c.txt"), "");
+}
+
 TEST(RunIdentity, WhatIsAllowedToChangeIsNoted) {
   const TrainOptions then = Sharded(1);
   TrainOptions now = then;

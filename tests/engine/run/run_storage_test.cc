@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/run/swap_inventory.h"
 #include "gmock/gmock.h"
@@ -324,6 +325,139 @@ TEST_F(RunStorageTest, WhatAKilledRunLeftIsFoundWhenItsOutputWasMoved) {
   ASSERT_EQ(Killed(copy, 2), "");
   EXPECT_TRUE(fs::exists(before->back().path));
   EXPECT_THAT(*FindSwapRuns(folder_ / "swap"), SizeIs(before->size() + 1));
+}
+
+// Which run's copies are in --persist.
+class PersistedRunTest : public RunStorageTest {
+ protected:
+  TrainOptions Persisted(const std::string& output) const {
+    TrainOptions options = Options(output);
+    options.persist = folder_ / "copies";
+    return options;
+  }
+  // A run that commits, copies that and is killed.
+  std::string CopiedAndKilled(const TrainOptions& options, int step) const {
+    return InChildKilled([&]() -> absl::Status {
+      auto opened = RunStorage::Open(options);
+      if (!opened.ok()) return opened.status();
+      RunStorage* const storage = opened->release();
+      RunState state = State();
+      auto made = storage->OpenStore(SmallLayout(), {}, state);
+      if (!made.ok()) return made.status();
+      SwapStore* const store = made->release();
+      WriteEverything(*store, 1);
+      state.step = step;
+      const absl::Status committed = store->Commit(
+          storage->manifest_path(), {static_cast<uint64_t>(step), EncodeRunState(state)});
+      if (!committed.ok()) return committed;
+      storage->copies()->Start(storage->manifest_path());
+      return storage->copies()->Wait();
+    });
+  }
+  bool HasCopy(int step) const {
+    return fs::exists(folder_ / absl::StrFormat("copies/step-%012d/manifest-rank0", step));
+  }
+};
+
+TEST_F(PersistedRunTest, AnotherRunsCopiesStayAndTheOtherRunIsNamed) {
+  ASSERT_EQ(CopiedAndKilled(Persisted("out"), 3), "");
+  TrainOptions other = Persisted("second");
+  for (const bool overwrite : {false, true}) {
+    other.overwrite = overwrite;
+    const absl::Status refused = Begin(other).status();
+    EXPECT_EQ(ExitCodeOf(refused), 2) << refused;
+    for (const std::string& word :
+         {folder_ / "copies", "the run in " + folder_ / "out", std::string("step 3"),
+          std::string("another --persist"), std::string("nothing was touched")}) {
+      EXPECT_THAT(std::string(refused.message()), HasSubstr(word));
+    }
+    EXPECT_THAT(std::string(refused.message()), testing::Not(HasSubstr("--overwrite")));
+    EXPECT_TRUE(HasCopy(3));
+    EXPECT_FALSE(fs::exists(folder_ / "second"));
+  }
+  // One that has commits of its own goes on from these.
+  ASSERT_EQ(Killed(Options("second"), 2), "");
+  other.overwrite = false;
+  other.resume = true;
+  const absl::Status refused = Begin(other).status();
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("the run in " + folder_ / "out"));
+  // Its own run goes on, and may remove its own.
+  TrainOptions own = Persisted("out");
+  own.resume = true;
+  ASSERT_EQ(CopiedAndKilled(own, 5), "");
+  EXPECT_TRUE(HasCopy(5));
+  own.resume = false;
+  own.overwrite = true;
+  EXPECT_EQ(Begin(own).status(), absl::OkStatus());
+  EXPECT_FALSE(HasCopy(5));
+}
+
+TEST_F(PersistedRunTest, ANewOutputTakesThemOver) {
+  ASSERT_EQ(CopiedAndKilled(Persisted("out"), 3), "");
+  fs::remove_all(folder_ / "out");
+  fs::remove_all(folder_ / "swap");
+  fs::create_directory(folder_ / "swap");
+  TrainOptions second = Persisted("second");
+  second.resume = true;
+  ASSERT_EQ(CopiedAndKilled(second, 4), "");
+  TrainOptions third = Persisted("third");
+  third.overwrite = true;
+  EXPECT_THAT(std::string(Begin(third).status().message()),
+              HasSubstr("the run in " + folder_ / "second"));
+  second.resume = false;
+  second.overwrite = true;
+  EXPECT_EQ(Begin(second).status(), absl::OkStatus());
+  EXPECT_FALSE(HasCopy(4));
+}
+
+// The same path, made anew; moved; of another machine, whose path says nothing here.
+TEST_F(PersistedRunTest, TheRunIsKnownByItsIdAndByItsPathOnOneMachine) {
+  ASSERT_EQ(CopiedAndKilled(Persisted("out"), 3), "");
+  fs::rename(folder_ / "out", folder_ / "moved");
+  TrainOptions moved = Persisted("moved");
+  moved.resume = true;
+  ASSERT_EQ(CopiedAndKilled(moved, 4), "");
+  fs::remove_all(folder_ / "moved");
+  fs::remove_all(folder_ / "swap");
+  fs::create_directory(folder_ / "swap");
+  TrainOptions anew = Persisted("moved");
+  EXPECT_EQ(Begin(anew).status().code(), absl::StatusCode::kAlreadyExists);
+  anew.overwrite = true;
+  Edit(folder_ / "copies/owner", "host ", "host other-");
+  EXPECT_THAT(std::string(Begin(anew).status().message()), HasSubstr("on other-"));
+  EXPECT_TRUE(HasCopy(4));
+  Edit(folder_ / "copies/owner", "host other-", "host ");
+  EXPECT_EQ(Begin(anew).status(), absl::OkStatus());
+  EXPECT_FALSE(HasCopy(4));
+}
+
+// Copies of a version that wrote no record belong to whoever names them.
+TEST_F(PersistedRunTest, WithoutARecordTheyAreWhoseTheyWere) {
+  ASSERT_EQ(CopiedAndKilled(Persisted("out"), 3), "");
+  fs::remove(folder_ / "copies/owner");
+  TrainOptions other = Persisted("second");
+  EXPECT_EQ(Begin(other).status().code(), absl::StatusCode::kAlreadyExists);
+  other.overwrite = true;
+  EXPECT_EQ(Begin(other).status(), absl::OkStatus());
+  EXPECT_FALSE(HasCopy(3));
+}
+
+TEST_F(RunStorageTest, ALinkInPlaceOfTheRanksFolderIsRefused) {
+  fs::create_directories(folder_ / "elsewhere");
+  for (const char* const kind : {"link", "file"}) {
+    fs::create_directories(folder_ / "out");
+    fs::permissions(folder_ / "out", fs::perms::owner_all);
+    if (std::string(kind) == "link") {
+      fs::create_directory_symlink(folder_ / "elsewhere", folder_ / "out/ranks");
+    } else {
+      std::ofstream(folder_ / "out/ranks") << "x";
+    }
+    const absl::Status refused = RunStorage::Open(Options()).status();
+    EXPECT_EQ(ExitCodeOf(refused), 2) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(folder_ / "out/ranks"));
+    fs::remove_all(folder_ / "out");
+  }
+  EXPECT_THAT(In("elsewhere"), SizeIs(0));
 }
 
 // Whatever comes into the place where it was: it has no need of that.

@@ -46,13 +46,16 @@ TEST_F(TrainerTest, WhatForwardsChangeIsCommitted) {
 // The copies of commits are made when they are let.
 class HeldCopies : public ForwardingFileSystem {
  public:
-  absl::Status CreateDirectory(absl::string_view path, FileAccess access) override {
-    if (absl::StrContains(path, "/persist/step-")) {
+  absl::StatusOr<std::unique_ptr<File>> Open(absl::string_view path,
+                                             const FileOptions& options) override {
+    constexpr absl::string_view kCopies = "/persist/step-0000000000";
+    const size_t at = path.find(kCopies);
+    if (at != absl::string_view::npos && options.create) {
       MutexLock lock(mutex_);
-      steps_.push_back(std::string(path.substr(path.size() - 2)));
+      steps_.push_back(std::string(path.substr(at + kCopies.size(), 2)));
       while (held_) changed_.Wait(mutex_);
     }
-    return ForwardingFileSystem::CreateDirectory(path, access);
+    return ForwardingFileSystem::Open(path, options);
   }
   void LetGo() {
     MutexLock lock(mutex_);

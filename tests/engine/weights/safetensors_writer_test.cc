@@ -126,8 +126,9 @@ TEST(SafetensorsWriter, RefusesToTurnFiniteIntoInfinite) {
 }
 
 TEST(SafetensorsWriter, NamesTheDirectoryThatIsMissing) {
-  ExpectError(SafetensorsWriter::Create("/nonexistent/m", {}).status(), absl::StatusCode::kNotFound,
-              {"/nonexistent/m"});
+  const ScratchDirectory scratch;
+  ExpectError(SafetensorsWriter::Create(scratch / "missing/m", {}).status(),
+              absl::StatusCode::kNotFound, {scratch / "missing/m"});
 }
 
 TEST(PlanShards, FillsFilesInOrder) {

@@ -56,8 +56,11 @@ TEST(Log, BracesAreText) {
 }
 
 TEST(Log, WhatCommandsATerminalIsNotWritten) {
-  EXPECT_EQ(Logged([] { LogError("row 1: \x1b[2J\r\x7f\tof\ntwo lines, \xc3\xa4"); }),
-            "spillway: error: row 1: ?[2J??\tof\ntwo lines, \xc3\xa4\n");
+  EXPECT_EQ(Logged([] { LogError("row 1: \x1b[2J\r\x7f\tof\n  two lines, \xc3\xa4"); }),
+            "spillway: error: row 1: \\x1b[2J\\x0d\\x7f\tof\n  two lines, \xc3\xa4\n");
+  // A name that would begin a line of ours.
+  EXPECT_EQ(Logged([] { LogWarning("/a\nspillway: error: b\xc2\x9b\xe2\x80\xae is there"); }),
+            "spillway: warning: /a\\nspillway: error: b\\u009b\\u202e is there\n");
 }
 
 // Standard error as a terminal, until it is destroyed.
@@ -115,8 +118,8 @@ TEST(Log, LinesAppearAboveWhatStands) {
   LogInfo("after");
   EXPECT_EQ(terminal.Seen(),
             "before\n"
-            "\rstep 1/9 ?[2J\x1b[K"
-            "\r\x1b[Kspillway: warning: slow\nstep 1/9 ?[2J"
+            "\rstep 1/9 \\x1b\x1b[K"
+            "\r\x1b[Kspillway: warning: slow\nstep 1/9 \\x1b"
             "\rstep 2/9\x1b[K\n"
             "after\n");
   unsetenv("NO_COLOR");

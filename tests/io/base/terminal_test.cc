@@ -101,5 +101,40 @@ TEST(Terminal, NothingFoldedIsWiderThanTheTerminalButWhatHasNoSpace) {
   EXPECT_EQ(FoldText("report /a/very/long/path", 8), "report\n  /a/very/long/path");
 }
 
+TEST(Terminal, NamesCommandNothing) {
+  EXPECT_EQ(ShownText("plain \xc3\xa4 \xe4\xb8\xad \xf0\x9f\x98\x80\ttab"),
+            "plain \xc3\xa4 \xe4\xb8\xad \xf0\x9f\x98\x80\\ttab");
+  EXPECT_EQ(ShownText("\x1b]0;title\a"), "\\x1b]0;title\\x07");
+  EXPECT_EQ(ShownText(absl::string_view("a\0b\r\x7f", 5)), "a\\x00b\\x0d\\x7f");
+  // CSI of 8 bits, as UTF-8 and as a byte alone, and in more bytes than it needs.
+  EXPECT_EQ(ShownText("\xc2\x9b"
+                      "2J"),
+            "\\u009b2J");
+  EXPECT_EQ(ShownText("\x9b"
+                      "2J"),
+            "\\x9b2J");
+  EXPECT_EQ(ShownText("\xe0\x80\x9b"
+                      "2J"),
+            "\\u001b2J");
+  // Latin-1 is no command.
+  EXPECT_EQ(ShownText("\xe4"
+                      "bc"),
+            "\xe4"
+            "bc");
+  // What turns the direction, isolates, marks it or separates lines.
+  EXPECT_EQ(ShownText("a\xe2\x80\xae"
+                      "gpj.exe"),
+            "a\\u202egpj.exe");
+  EXPECT_EQ(ShownText("\xe2\x81\xa6\xe2\x80\x8f\xe2\x80\xa8\xd8\x9c"),
+            "\\u2066\\u200f\\u2028\\u061c");
+}
+
+TEST(Terminal, NewlinesStayWhereTheyAreLayout) {
+  const char text[] = "a\nb\n  c\td\n\ne\n";
+  EXPECT_EQ(ShownText(text), "a\\nb\\n  c\\td\\n\\ne\\n");
+  EXPECT_EQ(ShownText(text, ShownLines::kRows), "a\\nb\n  c\td\\n\\ne\\n");
+  EXPECT_EQ(ShownText(text, ShownLines::kAll), text);
+}
+
 }  // namespace
 }  // namespace spillway
