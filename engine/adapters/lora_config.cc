@@ -240,9 +240,12 @@ std::vector<std::string> DefaultLoraTargets(absl::string_view model_type) {
   for (const char* type : {"llama", "mistral", "qwen2", "qwen3", "opt", "bart"}) {
     if (model_type == type) return {"q_proj", "v_proj"};
   }
-  if (model_type == "bert" || model_type == "roberta") return {"query", "value"};
+  if (model_type == "phi3") return {"qkv_proj"};  // of which PEFT has no opinion, as of CamemBERT
+  for (const char* type : {"bert", "roberta", "xlm-roberta", "camembert", "data2vec-text"}) {
+    if (model_type == type) return {"query", "value"};
+  }
   if (model_type == "distilbert") return {"q_lin", "v_lin"};
-  if (model_type == "t5") return {"q", "v"};
+  if (model_type == "t5" || model_type == "mt5") return {"q", "v"};
   if (model_type == "resnet") return {"convolution"};  // of which PEFT has no opinion
   return {};
 }

@@ -45,6 +45,7 @@ class BlockReader {
     ReadZero();
     ReadAio("/zero_optimization/aio");
     ReadAio("/aio");
+    ReadTensorBoard();
     return in_.status();
   }
 
@@ -374,6 +375,21 @@ class BlockReader {
                                            ": 'aio' inside 'zero_optimization' is read as if it "
                                            "stood at the top, where DeepSpeed wants it"));
     }
+  }
+
+  // DeepSpeed's TensorBoardMonitor writes to output_path/job_name.
+  void ReadTensorBoard() {
+    Setting<bool> enabled;
+    Setting<std::string> path, job;
+    in_.Boolean("/tensorboard/enabled", &enabled);
+    in_.Text("/tensorboard/output_path", &path);
+    in_.Text("/tensorboard/job_name", &job);
+    if (!enabled.value.value_or(false)) return;
+    const std::string parent = path.value.value_or("");
+    const bool needs_slash = !parent.empty() && parent.back() != '/';
+    config_.tensorboard = {
+        absl::StrCat(parent, needs_slash ? "/" : "", job.value.value_or("DeepSpeedJobName")),
+        enabled.key, enabled.where};
   }
 
   void ReadAio(const std::string& block) {

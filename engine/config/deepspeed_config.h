@@ -68,6 +68,8 @@ struct DeepSpeedConfig {
   Setting<Offload> offload_param, offload_optimizer;
   Setting<std::string> param_nvme_path, optimizer_nvme_path;
 
+  Setting<std::string> tensorboard;  // the folder that its block means, where that is enabled
+
   Setting<int64_t> aio_block_size, aio_queue_depth, aio_threads;
 
   // Keys that only tune DeepSpeed's own machinery, which the plan decides here, and keys

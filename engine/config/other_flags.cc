@@ -84,7 +84,7 @@ constexpr OtherFlag kTrainFlags[] = {
     {"--max_grad_norm", kAlias, kOne, "--clip"},
     {"--label_smoothing_factor", kAlias, kOne, "--label-smoothing"},
     {"--warmup_steps", kAlias, kOne, "--warmup"},
-    {"--lr_scheduler_type", kAlias, kOne, "--schedule"},
+    {"--lr_scheduler_kwargs", kAlias, kOne, "--schedule-args"},
     {"--optim", kAlias, kOne, "--optimizer"},
     {"--torch_dtype", kAlias, kOne, "--dtype"},
     {"--save_steps", kAlias, kOne, "--commit-every"},
@@ -109,11 +109,24 @@ constexpr OtherFlag kTrainFlags[] = {
     {"--cutoff_len", kAlias, kOne, "--seq-len"},
     {"--micro_batch_size", kAlias, kOne, "--micro-batch"},
     {"--num_epochs", kAlias, kOne, "--epochs"},
-    {"--lr_scheduler", kAlias, kOne, "--schedule"},
     {"--peft_use_rslora", kAlias, kSwitch, "--use-rslora true"},
     {"--pad_to_sequence_len", kAlias, kSwitch, "--pad-to-max-length true"},
 
     // Said in several flags there, or with other values.
+    {"--weight_decay", kSetting, kOne,
+     "--weight-decay, with --decay trainer: not of biases and norms; where --config has an "
+     "optimizer "
+     "of all",
+     "", &F::trainer_weight_decay},
+    {"--lr_scheduler_type", kSetting, kOne,
+     "--schedule; constant has no warm-up; a scheduler in --config takes its place", "",
+     &F::lr_scheduler_type},
+    {"--lr_scheduler", kSetting, kOne, "as --lr_scheduler_type", "", &F::lr_scheduler_type},
+    {"--train_sampling_strategy", kSetting, kOne,
+     "random, sequential: --order; group_by_length is refused: --packing takes its place", "",
+     &F::train_sampling_strategy},
+    {"--optim_args", kSetting, kOne, "of sgd --momentum, dampening and nesterov", "",
+     &F::optim_args},
     {"--bf16", kSetting, kSwitch, "--dtype bf16; False: fp32", "", &F::bf16},
     {"--fp16", kSetting, kSwitch, "--dtype fp16; False: fp32", "", &F::fp16},
     {"--adam_beta1", kSetting, kOne, "the first of --betas", "", &F::adam_beta1},
@@ -196,7 +209,6 @@ constexpr OtherFlag kTrainFlags[] = {
     {"--use_auth_token", kPassed, kSwitch, kLocalFiles},
     {"--trust_remote_code", kPassed, kSwitch, "no code of the model's is run"},
     {"--use_fast_tokenizer", kPassed, kSwitch, "tokenizer.json is read"},
-    {"--ignore_mismatched_sizes", kPassed, kSwitch, "sizes that differ are an error"},
     {"--attn_implementation", kPassed, kOne, kOwnKernels},
     {"--use_flash_attn", kPassed, kSwitch, kOwnKernels},
     {"--flash_attention", kPassed, kSwitch, kOwnKernels},
@@ -290,8 +302,6 @@ constexpr OtherFlag kTrainFlags[] = {
     {"--keep_linebreaks", kWrong, kSwitch, "text is read with its line breaks", "true"},
     {"--line_by_line", kWrong, kSwitch, "use --samples padded, with one text a line of a .jsonl"},
     {"--group_by_length", kWrong, kSwitch, "--packing fills rows with samples of any length"},
-    {"--train_sampling_strategy", kWrong, kOne,
-     "use --order sequential; --packing takes the place of group_by_length", "random"},
     {"--ignore_data_skip", kWrong, kSwitch, "--resume goes on where the data stopped"},
     {"--train_on_inputs", kWrong, kSwitch,
      "loss is counted on completions; rows of \"text\" are learnt whole"},
@@ -325,9 +335,6 @@ constexpr OtherFlag kTrainFlags[] = {
     {"--model_type", kWrong, kOne, "--model DIR has a config.json, which says it", "none"},
     {"--model_revision", kWrong, kOne, "download that revision, and give its directory", "main"},
     {"--model_init_kwargs", kWrong, kOne, "change the config.json in --model DIR", "none|{}"},
-    {"--lr_scheduler_kwargs", kWrong, kOne, "a scheduler block in --config has parameters",
-     "none|{}"},
-    {"--optim_args", kWrong, kOne, "use --betas, --eps, --weight-decay and --momentum", "none"},
     {"--optim_target_modules", kWrong, kSeveral, "leave it out: there is no GaLore", "none"},
     {"--eval_delay", kWrong, kOne, "leave it out: evaluations begin before step 1", "0"},
     {"--evals_per_epoch", kWrong, kOne, "use --eval-every N, in steps, or --eval-every epoch"},
@@ -446,8 +453,12 @@ class Translation {
     typed_ = word.substr(0, equals);
     value_.reset();
     if (equals != std::string::npos) value_ = word.substr(equals + 1);
-    if (const OwnFlag* flag = FindOwn(typed_)) return TakeOwn(*flag);
-    if (const OtherFlag* flag = FindOtherFlag(table_, typed_)) return TakeOther(*flag);
+    const OwnFlag* const own = FindOwn(typed_);
+    const OtherFlag* const other = FindOtherFlag(table_, typed_);
+    // --weight_decay is the Trainer's, and --weight-decay train's own.
+    const bool is_theirs = other != nullptr && other->name == typed_;
+    if (own != nullptr && (own->name == typed_ || !is_theirs)) return TakeOwn(*own);
+    if (other != nullptr) return TakeOther(*other);
     if (TakeNegated()) return;
     TakeUnknown();
   }

@@ -66,6 +66,8 @@ struct RunConfig {
 
   std::string model;
   std::optional<ModelTask> task;  // none: what the model's files say
+  // Parameters of other sizes than the files' tensors are begun anew, as a head for other labels.
+  bool ignore_mismatched_sizes = false;
   std::vector<std::string> data;
   std::vector<std::string> eval_data;
   std::string tokenizer;  // "model", "chars", "bytes", a directory, or "": not said

@@ -5,6 +5,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "engine/config/adapter_settings.h"
 #include "engine/config/rank_settings.h"
@@ -29,6 +30,14 @@ constexpr int64_t kMostPictureSide = 4096;
 // The directory that a path means, links resolved; it need not be there.
 std::string DirectoryOf(const std::string& path) {
   return NormalPath(FileSystem::Real().Resolve(AbsolutePath(path).value_or(path)));
+}
+
+// A number between 0 and 1, as the Trainer has it for its --eval_steps and --save_steps; 0: it is
+// none.
+double PartOfRun(const TrainFlags::Text& text) {
+  double part = 0;
+  const bool is_part = text && absl::SimpleAtod(*text, &part) && part > 0 && part < 1;
+  return is_part ? part : 0;
 }
 
 // The groups of settings in their order, and those of them that say what is trained and where.
@@ -79,6 +88,9 @@ void RunSettings::ResolveInputs() {
   FlagChoices<std::optional<ModelTask>> tasks = {{"auto", std::nullopt}};
   for (const auto& [name, task] : ModelTasks()) tasks.emplace_back(name, task);
   config_.task = Choice<std::optional<ModelTask>>("task", flags_.task, {}, std::nullopt, tasks);
+  config_.ignore_mismatched_sizes =
+      Pick<bool>("ignore-mismatched-sizes", flags_.ignore_mismatched_sizes, {}, false,
+                 [](const std::string& flag, const Text& text) { return SwitchFlag(flag, text); });
   config_.train.output = String("output", flags_.output, "");
   config_.data = flags_.data;
   Record("data", flags_.data, "--data");
@@ -118,7 +130,11 @@ void RunSettings::ResolveInputs() {
   config_.pictures.side = Integer("picture-size", flags_.picture_size, {}, 0, 1, kMostPictureSide);
   config_.train.explain = flags_.explain;
   Record("explain", flags_.explain, flags_.explain ? "--explain" : "default");
-  config_.train.tensorboard = String("tensorboard", flags_.tensorboard, "");
+  config_.train.tensorboard = Pick<std::string>(
+      "tensorboard", flags_.tensorboard, file_.tensorboard, "",
+      [](const std::string&, const std::string& text) -> absl::StatusOr<std::string> {
+        return text;
+      });
   config_.no_export = flags_.no_export;
   Record("no-export", flags_.no_export, flags_.no_export ? "--no-export" : "default");
   if (flags_.export_dtype) {
@@ -135,6 +151,9 @@ void RunSettings::ResolveEvaluation() {
   config_.train.eval_every_epoch = flags_.eval_every == "epoch";
   if (config_.train.eval_every_epoch) {
     Record("eval-every", "epoch", "--eval-every");
+  } else if (const double part = PartOfRun(flags_.eval_every); part > 0) {
+    config_.train.eval_part = part;
+    Record("eval-every", part, "--eval-every");
   } else {
     config_.train.eval_every = Integer("eval-every", flags_.eval_every, {}, 0, 0, kMost);
   }
@@ -356,7 +375,9 @@ void RunSettings::ResolveCommitTimes() {
   const std::string text = flags_.commit_every.value_or(flags_.no_commit ? "0" : "auto");
   const bool is_time = !text.empty() && std::string("smh").find(text.back()) != std::string::npos;
   nlohmann::json value = text;
-  if (text == "auto") {
+  if (train.commit_part = PartOfRun(text); train.commit_part > 0) {
+    value = train.commit_part;
+  } else if (text == "auto") {
     train.commit_seconds = kAutoCommitSeconds;
     train.commit_cost_part = kAutoCommitCostPart;
   } else {

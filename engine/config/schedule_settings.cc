@@ -1,6 +1,16 @@
 #include "engine/config/schedule_settings.h"
 
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <type_traits>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/strict_json.h"
+#include "engine/numeric/quality.h"
 
 namespace spillway {
 namespace {
@@ -14,7 +24,17 @@ class ScheduleSettings : SettingPicker {
   void Resolve();
 
  private:
-  Kind OwnKind();  // what --schedule says
+  Kind GivenKind();  // what --schedule or --lr_scheduler_type says
+  void ResolveGiven();
+  void ReadArguments();
+  // An argument of the schedule, where it is given: a number from `least` on, or one of words.
+  void TakeNumber(const char* name, double least, double* value);
+  void TakeInteger(const char* name, int64_t* value);
+  template <typename T>
+  void TakeWord(const char* name, const FlagChoices<T>& words, T* value);
+  template <typename T>
+  void TakeOptional(const char* name, std::optional<T>* value);
+  void CheckFollowsMetric();
   void ResolveFile();
   void ResolveWarmup();
   void ResolveTotal();
@@ -27,40 +47,239 @@ class ScheduleSettings : SettingPicker {
   const OptimizerSpec& optimizer() const { return config_.train.optimizer; }
 
   ScheduleSpec& schedule_ = config_.train.schedule;
+  nlohmann::json arguments_ = nlohmann::json::object();  // of --schedule-args, not yet taken
 };
 
 void ScheduleSettings::Resolve() {
   if (!flags_.schedule && file_.schedule.value) {
+    if (flags_.lr_scheduler_type) {
+      Note(absl::StrCat(file_.schedule.where,
+                        ": the scheduler counts, as with the Trainer, and "
+                        "--lr_scheduler_type ",
+                        *flags_.lr_scheduler_type, " does not; --schedule would"));
+    }
+    if (flags_.schedule_args) {
+      Invalid(absl::StrCat("--schedule-args has no meaning with the scheduler of ",
+                           file_.schedule.where, ", whose block has parameters"));
+    }
     ResolveFile();
   } else {
     if (file_.schedule.given()) {
       Note(absl::StrCat(file_.schedule.where, ": the scheduler gives way to --schedule"));
     }
-    schedule_.kind = OwnKind();
-    if (file_.schedule.value) {
-      RecordOverridden(std::string(ScheduleName(*file_.schedule.value)), file_.schedule.where);
-    }
-    schedule_.warmup_steps = Integer("warmup", flags_.warmup, {}, 0, 0, kMostSteps);
-  }
-  if (flags_.warmup_ratio) {  // of steps that the data decides
-    schedule_.warmup_part = Number("warmup-ratio", flags_.warmup_ratio, {}, 0, 0, 1);
+    ResolveGiven();
   }
   Fail(ValidateSchedule(schedule_));
 }
 
-ScheduleSettings::Kind ScheduleSettings::OwnKind() {
-  // The Trainer's others; the first is of a DeepSpeed file here.
-  if (flags_.schedule == "cosine_with_min_lr") {
-    Invalid(
-        "--schedule cosine_with_min_lr: in a --config file it is the scheduler WarmupCosineLR with "
-        "cos_min_ratio (docs/CONFIG.md)");
-    return Kind::kConstant;
+void ScheduleSettings::ResolveGiven() {
+  schedule_.kind = GivenKind();
+  if (file_.schedule.value) {
+    RecordOverridden(std::string(ScheduleName(*file_.schedule.value)), file_.schedule.where);
   }
-  return Choice<Kind>("schedule", flags_.schedule, {}, Kind::kConstant,
-                      {{"constant", Kind::kConstant},
-                       {"linear", Kind::kLinear},
-                       {"cosine", Kind::kCosine},
-                       {"constant_with_warmup", Kind::kConstant}});
+  ReadArguments();
+  const bool plain = flags_.lr_scheduler_type == "constant";
+  if (plain || FollowsMetric(schedule_.kind)) {
+    if (flags_.warmup || flags_.warmup_ratio) {
+      Note(absl::StrCat("the schedule ", std::string(ScheduleName(schedule_.kind)),
+                        " has no warm-up, as with the Trainer",
+                        plain ? ": constant_with_warmup has one" : ""));
+    }
+    CheckFollowsMetric();
+    return;
+  }
+  schedule_.warmup_steps = Integer("warmup", flags_.warmup, {}, 0, 0, kMostSteps);
+  if (flags_.warmup_ratio) {  // of steps that the data decides
+    schedule_.warmup_part = Number("warmup-ratio", flags_.warmup_ratio, {}, 0, 0, 1);
+  }
+}
+
+ScheduleSettings::Kind ScheduleSettings::GivenKind() {
+  FlagChoices<Kind> kinds;
+  for (const Kind kind :
+       {Kind::kConstant, Kind::kLinear, Kind::kCosine, Kind::kCosineWithRestarts, Kind::kPolynomial,
+        Kind::kInverseSqrt, Kind::kCosineWithMinLr, Kind::kCosineWarmupWithMinLr,
+        Kind::kWarmupStableDecay, Kind::kReduceOnPlateau, Kind::kGreedy}) {
+    kinds.emplace_back(std::string(ScheduleName(kind)), kind);
+  }
+  kinds.emplace_back("constant_with_warmup", Kind::kConstant);
+  return Choice<Kind>("schedule", flags_.schedule ? flags_.schedule : flags_.lr_scheduler_type, {},
+                      Kind::kConstant, kinds);
+}
+
+void ScheduleSettings::TakeNumber(const char* name, double least, double* value) {
+  const auto found = arguments_.find(name);
+  if (found == arguments_.end()) return;
+  // The Trainer takes numbers in quotes, too.
+  const bool is_number =
+      found->is_number() ||
+      (found->is_string() && absl::SimpleAtod(found->get_ref<const std::string&>(), value));
+  if (found->is_number()) *value = found->get<double>();
+  if (!is_number || !std::isfinite(*value) || *value < least) {
+    Invalid(absl::StrCat("--schedule-args: ", name, " is ", found->dump(),
+                         "; expected a number of ", least, " or more"));
+  }
+  arguments_.erase(found);
+}
+
+void ScheduleSettings::TakeInteger(const char* name, int64_t* value) {
+  double number = static_cast<double>(*value);
+  TakeNumber(name, 0, &number);
+  if (number != std::floor(number) || number > kMostSteps) {
+    Invalid(absl::StrCat("--schedule-args: ", name, " is ", number, "; expected a whole number"));
+    return;
+  }
+  *value = static_cast<int64_t>(number);
+}
+
+template <typename T>
+void ScheduleSettings::TakeWord(const char* name, const FlagChoices<T>& words, T* value) {
+  const auto found = arguments_.find(name);
+  if (found == arguments_.end()) return;
+  const std::string word = found->is_string() ? found->get<std::string>() : found->dump();
+  const absl::StatusOr<T> parsed = ChoiceFlag(absl::StrCat("--schedule-args: ", name), word, words);
+  Fail(parsed.status());
+  *value = parsed.value_or(*value);
+  arguments_.erase(found);
+}
+
+template <typename T>
+void ScheduleSettings::TakeOptional(const char* name, std::optional<T>* value) {
+  const auto found = arguments_.find(name);
+  if (found == arguments_.end()) return;
+  if (found->is_null()) {
+    arguments_.erase(found);
+    return;
+  }
+  T number = {};
+  if constexpr (std::is_same_v<T, double>) {
+    TakeNumber(name, 0, &number);
+  } else {
+    TakeInteger(name, &number);
+  }
+  *value = number;
+}
+
+// transformers' lr_scheduler_kwargs: each schedule has its own.
+void ScheduleSettings::ReadArguments() {
+  const Text& text = flags_.schedule_args;
+  const std::string name(ScheduleName(schedule_.kind));
+  if (text && !text->empty() && !absl::EqualsIgnoreCase(*text, "none")) {
+    const auto document = ParseStrictJson(*text, "--schedule-args");
+    if (!document.ok() || !document->value.is_object()) {
+      return Fail(
+          BadFlagValue("--schedule-args", *text, "a JSON object, such as {\"num_cycles\": 2}"));
+    }
+    arguments_ = document->value;
+    Record("schedule-args", arguments_, "--schedule-args");
+  }
+  using Curve = ScheduleSpec::Curve;
+  const FlagChoices<Curve> curves = {
+      {"linear", Curve::kLinear}, {"cosine", Curve::kCosine}, {"1-sqrt", Curve::kOneMinusSqrt}};
+  MetricScheduleSpec& metric = schedule_.metric;
+  switch (schedule_.kind) {
+    case Kind::kCosineWithRestarts:
+      schedule_.num_cycles = 1;
+      TakeNumber("num_cycles", 0, &schedule_.num_cycles);
+      break;
+    case Kind::kCosine:
+      TakeNumber("num_cycles", 0, &schedule_.num_cycles);
+      break;
+    case Kind::kPolynomial:
+      TakeNumber("lr_end", 0, &schedule_.lr_end);
+      TakeNumber("power", 0, &schedule_.power);
+      if (optimizer().learning_rate <= schedule_.lr_end) {
+        Invalid(absl::StrCat("--schedule polynomial ends with a rate of ", schedule_.lr_end,
+                             " (lr_end in --schedule-args), and --lr ", optimizer().learning_rate,
+                             " is not above it"));
+      }
+      break;
+    case Kind::kInverseSqrt:
+      TakeOptional("timescale", &schedule_.timescale);
+      break;
+    case Kind::kCosineWithMinLr:
+    case Kind::kCosineWarmupWithMinLr: {
+      const bool is_part = arguments_.contains("min_lr_rate");
+      TakeNumber("num_cycles", 0, &schedule_.num_cycles);
+      TakeOptional("min_lr", &schedule_.min_lr);
+      TakeNumber("min_lr_rate", 0, &schedule_.min_lr_rate);
+      if (schedule_.kind == Kind::kCosineWarmupWithMinLr) {
+        TakeOptional("warmup_lr_rate", &schedule_.warmup_lr_rate);
+      }
+      if (is_part == schedule_.min_lr.has_value()) {
+        Invalid(absl::StrCat("--schedule ", name, " needs ", is_part ? "only one" : "one",
+                             " of min_lr and min_lr_rate in --schedule-args, as {\"min_lr_rate\": "
+                             "0.1}"));
+      }
+      break;
+    }
+    case Kind::kWarmupStableDecay: {
+      const bool given = arguments_.contains("num_decay_steps");
+      TakeInteger("num_decay_steps", &schedule_.num_decay_steps);
+      TakeOptional("num_stable_steps", &schedule_.num_stable_steps);
+      TakeWord("warmup_type", curves, &schedule_.warmup_curve);
+      TakeWord("decay_type", curves, &schedule_.decay_curve);
+      TakeNumber("min_lr_ratio", 0, &schedule_.min_lr_ratio);
+      TakeNumber("num_cycles", 0, &schedule_.num_cycles);
+      if (!given) {
+        Invalid(
+            "--schedule warmup_stable_decay needs the steps of its decay: --schedule-args "
+            "'{\"num_decay_steps\": N}'");
+      }
+      break;
+    }
+    case Kind::kGreedy: {
+      metric.kind = MetricScheduleSpec::Kind::kGreedy;
+      metric.factor = 0.95;
+      metric.threshold = 1e-6;
+      metric.relative_threshold = false;
+      metric.min_lr = 1e-3;
+      TakeInteger("warmup", &metric.warmup);
+      TakeNumber("max_lr", 0, &metric.max_lr);
+      TakeInteger("reset_start", &metric.reset_start);
+      bool smooth = false;
+      int64_t window = 50;
+      TakeWord<bool>("smooth", {{"true", true}, {"false", false}}, &smooth);
+      TakeInteger("window_size", &window);
+      if (smooth) metric.window_size = std::max<int64_t>(1, window);
+      arguments_.erase("verbose");
+      [[fallthrough]];
+    }
+    case Kind::kReduceOnPlateau:
+      TakeWord<bool>("mode", {{"min", false}, {"max", true}}, &metric.higher_is_better);
+      TakeNumber("factor", 0, &metric.factor);
+      TakeInteger("patience", &metric.patience);
+      TakeNumber("threshold", 0, &metric.threshold);
+      TakeWord<bool>("threshold_mode", {{"rel", true}, {"abs", false}}, &metric.relative_threshold);
+      TakeInteger("cooldown", &metric.cooldown);
+      TakeNumber("min_lr", 0, &metric.min_lr);
+      TakeNumber("eps", 0, &metric.eps);
+      break;
+    default:
+      break;
+  }
+  for (const auto& [key, value] : arguments_.items()) {
+    Invalid(absl::StrCat("--schedule-args: the schedule ", name, " has no ", key));
+  }
+}
+
+// A rate that follows evaluations needs some, and to know which way is better.
+void ScheduleSettings::CheckFollowsMetric() {
+  if (!FollowsMetric(schedule_.kind)) return;
+  const std::string name(ScheduleName(schedule_.kind));
+  if (config_.eval_data.empty() || !flags_.eval_every) {
+    Invalid(absl::StrCat("--schedule ", name,
+                         " follows evaluations during the run: give --eval-data FILE and "
+                         "--eval-every N"));
+  }
+  const std::string& metric = config_.train.metric;
+  const bool higher = IsBetter(metric, 1, 0);
+  if (higher != schedule_.metric.higher_is_better) {
+    Note(absl::StrCat("--schedule ", name, " takes a ",
+                      schedule_.metric.higher_is_better ? "higher " : "lower ", metric,
+                      " for better, as with the Trainer; --schedule-args '{\"mode\": \"",
+                      schedule_.metric.higher_is_better ? "min" : "max", "\"}' turns it round"));
+  }
 }
 
 void ScheduleSettings::ResolveFile() {
@@ -76,6 +295,9 @@ void ScheduleSettings::ResolveFile() {
     return test ? ResolveRangeTest() : ResolveOneCycle();
   }
   ResolveWarmup();
+  if (flags_.warmup_ratio) {  // of steps that the data decides
+    schedule_.warmup_part = Number("warmup-ratio", flags_.warmup_ratio, {}, 0, 0, 1);
+  }
   if (schedule_.kind != Kind::kWarmupLr) ResolveTotal();
 }
 

@@ -25,6 +25,9 @@ const std::vector<TrainFlagGroup>& TrainFlagGroups() {
             &F::task,
             "what the model is for, where its config.json leaves it open; translate: transcribe "
             "into English (auto)"},
+           {"--ignore-mismatched-sizes", "[true|false]", &F::ignore_mismatched_sizes,
+            "begin anew what the model's files have in another size, as a head for other labels, "
+            "which are then the data's (false)"},
        }},
       {"Data",
        {
@@ -67,14 +70,21 @@ const std::vector<TrainFlagGroup>& TrainFlagGroups() {
            {"--optimizer", "adamw|adam|lion|lamb|adafactor|sgd", &F::optimizer,
             "Hugging Face Trainer's names of --optim are accepted, too (adamw)"},
            {"--lr", "NUMBER", &F::lr, "learning rate (5e-5)", kUsual},
-           {"--schedule", "constant|linear|cosine", &F::schedule,
-            "how the learning rate goes on after the warm-up (constant)"},
+           {"--schedule",
+            "constant|linear|cosine|cosine_with_restarts|polynomial|inverse_sqrt|"
+            "cosine_with_min_lr|cosine_warmup_with_min_lr|warmup_stable_decay|"
+            "reduce_lr_on_plateau|greedy",
+            &F::schedule, "how the learning rate goes on after the warm-up (constant)"},
+           {"--schedule-args", "JSON", &F::schedule_args,
+            "its parameters, by the names that transformers has for them, as {\"min_lr_rate\": "
+            "0.1}"},
            {"--warmup", "N", &F::warmup,
             "steps in which the learning rate rises to --lr; below 1: a fraction of the run's "
             "steps (0)"},
            {"--weight-decay", "NUMBER", &F::weight_decay, "(0.01)"},
-           {"--decay", "all|matrices", &F::decay,
-            "parameters that decay; matrices: not biases and norms (all)"},
+           {"--decay", "all|matrices|trainer", &F::decay,
+            "parameters that decay; matrices: not those of one dimension; trainer: not biases and "
+            "norms, as Hugging Face's Trainer has it and --weight_decay means (all)"},
            {"--clip", "NUMBER", &F::clip, "largest global gradient norm; 0: no clipping (1.0)"},
            {"--label-smoothing", "NUMBER", &F::label_smoothing,
             "fraction of each label that is spread over all tokens (0)"},

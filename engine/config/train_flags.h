@@ -10,7 +10,7 @@ namespace spillway {
 // Flags as given, unparsed; the field's name is the flag's, with '_' for '-'.
 struct TrainFlags {
   using Text = std::optional<std::string>;
-  Text model, task, output, config, tokenizer;
+  Text model, task, ignore_mismatched_sizes, output, config, tokenizer;
   std::vector<std::string> data, eval_data;
   Text text_keys, label_key, mask_probability;
   Text source_key, target_key, source_prefix, max_source_length, max_target_length;
@@ -19,7 +19,7 @@ struct TrainFlags {
   Text seq_len, micro_batch, accumulate, steps, epochs, seed, order, samples;
   Text dtype, compute, optimizer, moments, master, lr, betas, eps, trust_ratio, decay_rate,
       clip_threshold, scale_parameter, weight_decay, decay, momentum, clip, label_smoothing, warmup,
-      schedule, freeze, train_only, base_dtype;
+      schedule, schedule_args, freeze, train_only, base_dtype;
   Text lora_r, lora_alpha, lora_dropout, lora_targets, use_rslora, lora_bias, modules_to_save,
       layers_to_transform, peft_config, adapter;
   Text device, threads, device_memory, host_memory;
@@ -43,6 +43,8 @@ struct TrainFlags {
 
   // Other programs' flags that need more than another name (engine/config/other_flags.h), as given;
   // TranslateTrainerFlags says them in those above. A switch is "true", "false" or what was given.
+  Text lr_scheduler_type, optim_args, trainer_weight_decay, dampening, nesterov,
+      train_sampling_strategy;
   Text bf16, fp16, adam_beta1, adam_beta2, adam_epsilon, max_steps, warmup_ratio,
       overwrite_output_dir, packing, use_peft, do_eval, eval_strategy, logging_steps, save_strategy,
       save_total_limit, report_to, logging_dir, validation_split, data_seed, eos_token,

@@ -3,8 +3,10 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/flag_value.h"
 #include "engine/base/strict_json.h"
@@ -150,18 +152,68 @@ absl::Status TranslateWarmup(TrainFlags* flags) {
   return absl::OkStatus();
 }
 
-// The Trainer's --save_steps and --eval_steps may be a part of the run's steps.
-absl::Status TranslatePart(const char* flag, Text* value, const Text& steps) {
-  double part = 0;
-  if (!*value || !absl::SimpleAtod(**value, &part) || part <= 0 || part >= 1) {
-    return absl::OkStatus();
+// The Trainer spares norms and biases; DeepSpeed's optimizers, which are told of nothing, do not.
+absl::Status TranslateWeightDecay(TrainFlags* flags) {
+  if (!flags->trainer_weight_decay) return absl::OkStatus();
+  if (flags->weight_decay) {
+    return absl::InvalidArgumentError(
+        "--weight-decay and --weight_decay, the Trainer's, say the same: give one of them");
   }
-  if (!steps) {
-    return Refused(flag, *value,
-                   "a part of the run's steps, which --steps does not say: give it in steps");
+  flags->weight_decay = flags->trainer_weight_decay;
+  return absl::OkStatus();
+}
+
+absl::Status TranslateSchedule(TrainFlags* flags) {
+  if (!flags->schedule || !flags->lr_scheduler_type) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--schedule and --lr_scheduler_type say the same: give one of them");
+}
+
+absl::Status TranslateSampling(TrainFlags* flags) {
+  const Text& strategy = flags->train_sampling_strategy;
+  if (!strategy) return absl::OkStatus();
+  if (strategy == "group_by_length") {
+    return Refused("--train_sampling_strategy", strategy,
+                   "--packing fills rows with samples of any length");
   }
-  ASSIGN_OR_RETURN(const int64_t all, IntegerFlag("--steps", *steps, 1, int64_t{1} << 31));
-  *value = absl::StrCat(static_cast<int64_t>(std::ceil(part * all)));
+  if (strategy != "random" && strategy != "sequential") {
+    return BadFlagValue("--train_sampling_strategy", *strategy, "random, sequential");
+  }
+  const std::string order = strategy == "random" ? "shuffle" : "sequential";
+  if (flags->order.value_or(order) != order) {
+    return absl::InvalidArgumentError(absl::StrCat("--train_sampling_strategy ", *strategy,
+                                                   " and --order ", *flags->order,
+                                                   " contradict each other"));
+  }
+  flags->order = order;
+  return absl::OkStatus();
+}
+
+// "momentum=0.9,nesterov=True"
+absl::Status TranslateOptimizerArguments(TrainFlags* flags) {
+  const Text& all = flags->optim_args;
+  if (!all || all->empty() || absl::EqualsIgnoreCase(*all, "none")) return absl::OkStatus();
+  if (flags->optimizer.value_or("adamw") != "sgd") {
+    return Refused("--optim_args", all,
+                   "of the optimizers here the Trainer gives sgd alone arguments: use --betas, "
+                   "--eps and --weight_decay");
+  }
+  for (const absl::string_view one : absl::StrSplit(absl::StrReplaceAll(*all, {{" ", ""}}), ',')) {
+    const std::vector<std::string> pair = absl::StrSplit(one, absl::MaxSplits('=', 1));
+    const auto is = [&](const char* name) { return pair.size() == 2 && pair[0] == name; };
+    if (is("momentum")) {
+      flags->momentum = pair[1];
+    } else if (is("dampening")) {
+      flags->dampening = pair[1];
+    } else if (is("nesterov")) {
+      flags->nesterov = AsBoolean(pair[1]) == true || pair[1] == "yes" ? "true" : "false";
+    } else if (is("weight_decay")) {
+      WithoutEffect(flags, "--optim_args",
+                    std::string(one));  // the Trainer's groups have their own
+    } else {
+      return BadFlagValue("--optim_args", one, "momentum=N, dampening=N, nesterov=True");
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -175,7 +227,6 @@ absl::Status TranslateEvaluation(TrainFlags* flags) {
     }
     flags->without_effect.push_back("--do_eval");
   }
-  RETURN_IF_ERROR(TranslatePart("--eval_steps", &flags->eval_every, flags->steps));
   const Text strategy = flags->eval_strategy;
   if (flags->logging_steps && (strategy != "steps" || flags->eval_every)) {
     WithoutEffect(flags, "--logging_steps", flags->logging_steps);
@@ -183,7 +234,7 @@ absl::Status TranslateEvaluation(TrainFlags* flags) {
   if (!strategy) return absl::OkStatus();
   if (strategy == "steps") {
     if (!flags->eval_every) flags->eval_every = flags->logging_steps.value_or("500");
-    return TranslatePart("--logging_steps", &flags->eval_every, flags->steps);
+    return absl::OkStatus();
   }
   if (strategy != "epoch" && strategy != "no") {
     return BadFlagValue("--eval_strategy", *strategy, "steps, epoch or no");
@@ -195,7 +246,6 @@ absl::Status TranslateEvaluation(TrainFlags* flags) {
 }
 
 absl::Status TranslateCommits(TrainFlags* flags) {
-  RETURN_IF_ERROR(TranslatePart("--save_steps", &flags->commit_every, flags->steps));
   const Text strategy = flags->save_strategy;
   if (strategy == "no") {
     if (flags->commit_every) WithoutEffect(flags, "--save_steps", flags->commit_every);
@@ -354,10 +404,11 @@ std::vector<absl::Status> TranslateTrainerFlags(TrainFlags* flags) {
   flags->overwrite |= overwrite.value_or(false);
   if (!overwrite.ok()) errors.push_back(overwrite.status());
   for (const auto translate :
-       {TranslatePrecision, TranslatePacking, TranslateBetas, TranslateEpsilon, TranslateSteps,
-        TranslateTask, TranslateWarmup, TranslateEvaluation, TranslateCommits, TranslateResume,
-        TranslateReport, TranslateSplit, TranslatePeft, TranslateDataSeed, TranslateEndOfText,
-        TranslateLanguages}) {
+       {TranslatePrecision,   TranslatePacking,  TranslateBetas,     TranslateEpsilon,
+        TranslateWeightDecay, TranslateSchedule, TranslateSampling,  TranslateOptimizerArguments,
+        TranslateSteps,       TranslateTask,     TranslateWarmup,    TranslateEvaluation,
+        TranslateCommits,     TranslateResume,   TranslateReport,    TranslateSplit,
+        TranslatePeft,        TranslateDataSeed, TranslateEndOfText, TranslateLanguages}) {
     if (absl::Status status = translate(flags); !status.ok()) errors.push_back(std::move(status));
   }
   return errors;

@@ -17,7 +17,8 @@ absl::StatusOr<bool> SwitchFlag(absl::string_view flag, const TrainFlags::Text& 
 // Puts the settings of other programs (OtherFlag::Kind::kSetting) into train's own fields, and the
 // flags that come to nothing into `without_effect`. Returns one kInvalidArgument for each thing
 // that is in the way: what is refused, and what contradicts another flag. `warmup_ratio` stays
-// where the run's steps are not known: it is then a fraction of them.
+// where the run's steps are not known: it is then a fraction of them. `lr_scheduler_type` stays:
+// a scheduler in --config counts more.
 std::vector<absl::Status> TranslateTrainerFlags(TrainFlags* flags);
 
 }  // namespace spillway

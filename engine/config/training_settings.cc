@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "engine/config/schedule_settings.h"
 #include "engine/config/trainer_flags.h"
@@ -217,9 +218,42 @@ void TrainingSettings::ResolveCompute() {
   Fail(CheckCompute(train.compute, train.dtype));
 }
 
+// The Trainer's optimizers that are not there, by the beginnings of their names, and what is
+// nearest.
+const char* NearestOptimizer(const std::string& name) {
+  static constexpr std::pair<absl::string_view, const char*> kNearest[] = {
+      {"rmsprop",
+       "adamw_torch with --adam_beta1 0 --adam_beta2 0.99 is RMSprop with bias correction"},
+      {"adagrad", "adafactor, which also adds up squares, forgets old ones"},
+      {"ademamix_8bit", "adamw_8bit has the same moments but for the slow one"},
+      {"paged_ademamix_8bit", "adamw_8bit has the same moments but for the slow one"},
+      {"ademamix", "adamw_torch has the same moments but for the slow one"},
+      {"paged_ademamix", "adamw_torch has the same moments but for the slow one"},
+      {"adamw_torch_4bit", "adamw_torch_8bit keeps moments in 8 bits"},
+      {"adamw_anyprecision", "adamw_torch with --moments bf16 --master none"},
+      {"adamw_torch_xla", "adamw_torch computes the same"},
+      {"adamw_torch_npu", "adamw_torch computes the same"},
+      {"galore", "--lora-r trains matrices of low rank, and moments can be kept on disk"},
+      {"apollo", "--lora-r trains matrices of low rank, and moments can be kept on disk"},
+      {"lomo", "sgd with --update immediate --clip 0 updates each layer in the backward pass"},
+      {"adalomo", "adafactor with --update immediate --clip 0"},
+      {"grokadamw", "adamw_torch"},
+      {"schedule_free_sgd", "sgd with --schedule constant"},
+      {"schedule_free", "adamw_torch with --schedule constant"},
+      {"stable_adamw", "adamw_torch with --clip 1, or adafactor, which bounds updates likewise"}};
+  for (const auto& [begin, nearest] : kNearest) {
+    if (absl::StartsWith(name, begin)) return nearest;
+  }
+  return nullptr;
+}
+
 void TrainingSettings::ResolveOptimizer() {
   using Kind = OptimizerSpec::Kind;
   OptimizerSpec& spec = config_.train.optimizer;
+  if (const char* const nearest = NearestOptimizer(flags_.optimizer.value_or(""))) {
+    Invalid(absl::StrCat("--optimizer ", *flags_.optimizer, " is not there; nearest: ", nearest));
+    return;
+  }
   // Those with "_" are Hugging Face Trainer's: pages, fused and the library that computes them do
   // not change what is computed.
   spec.kind = Choice<Kind>("optimizer", flags_.optimizer, file_.optimizer, Kind::kAdamW,
@@ -279,8 +313,19 @@ void TrainingSettings::ResolveOptimizer() {
                                 : ", the default of this optimizer"));
   }
   using Decay = OptimizerSpec::Decay;
-  spec.decay = Choice<Decay>("decay", flags_.decay, {}, Decay::kAll,
-                             {{"all", Decay::kAll}, {"matrices", Decay::kMatrices}});
+  // The Trainer's own optimizers spare norms and biases; one that DeepSpeed makes from its file
+  // does not.
+  const bool spares = flags_.trainer_weight_decay && !kind_from_file;
+  spec.decay = Choice<Decay>(
+      "decay", flags_.decay, {}, spares ? Decay::kTrainer : Decay::kAll,
+      {{"all", Decay::kAll}, {"matrices", Decay::kMatrices}, {"trainer", Decay::kTrainer}});
+  if (flags_.trainer_weight_decay && !flags_.decay && spec.weight_decay > 0) {
+    Note(spares ? "--weight_decay spares norms and biases, as the Trainer does; --weight-decay or "
+                  "--decay all would not"
+                : absl::StrCat(file_.optimizer.where,
+                               ": the optimizer decays norms and biases, too, as with the Trainer; "
+                               "--decay trainer would not"));
+  }
   ResolveAdafactor();
   if (spec.kind == Kind::kSgd) {
     ResolveSgd();
@@ -387,10 +432,10 @@ void TrainingSettings::ResolveSgd() {
   if (flags_.betas) Invalid("--betas has no meaning with --optimizer sgd");
   if (flags_.eps) Invalid("--eps has no meaning with --optimizer sgd");
   spec.momentum = Number("momentum", flags_.momentum, file_.momentum, 0, 0, kHuge);
-  spec.dampening = file_.dampening.value.value_or(0);
-  Record("dampening", spec.dampening, SourceOf("", {}, file_.dampening));
-  spec.nesterov = file_.nesterov.value.value_or(false);
-  Record("nesterov", spec.nesterov, SourceOf("", {}, file_.nesterov));
+  spec.dampening = Number("dampening", flags_.dampening, file_.dampening, 0, 0, kHuge);
+  spec.nesterov =
+      Pick<bool>("nesterov", flags_.nesterov, file_.nesterov, false,
+                 [](const std::string& flag, const Text& text) { return SwitchFlag(flag, text); });
 }
 
 void TrainingSettings::ResolveUpdate() {

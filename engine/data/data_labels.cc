@@ -20,8 +20,6 @@ namespace {
 using nlohmann::json;
 using Labels = std::vector<std::string>;
 
-constexpr size_t kMostLineLabels = 16;  // for which a line of config.json is written out
-
 // "FILE:LINE" where each label was seen first.
 using FirstPlaces = std::map<std::string, std::string>;
 
@@ -60,6 +58,12 @@ Labels Sorted(const FirstPlaces& places) {
   return labels;
 }
 
+Labels Numbered(size_t count) {
+  Labels labels;
+  while (labels.size() < count) labels.push_back(Ordinal(static_cast<int64_t>(labels.size())));
+  return labels;
+}
+
 // Whether the labels are all the numbers from 0 to the last.
 bool AreOrdinals(const Labels& sorted) {
   for (size_t i = 0; i < sorted.size(); ++i) {
@@ -70,7 +74,8 @@ bool AreOrdinals(const Labels& sorted) {
 
 class LabelCollector {
  public:
-  explicit LabelCollector(const ClassifierConfig& classifier) : classifier_(classifier) {}
+  LabelCollector(const ClassifierConfig& classifier, bool may_replace)
+      : classifier_(classifier), may_replace_(may_replace) {}
 
   // One label of a row.
   absl::Status Add(const json& label, const std::string& place) {
@@ -110,11 +115,14 @@ class LabelCollector {
 
   absl::StatusOr<Labels> Labelled() const {
     const Labels& own = classifier_.labels;
-    if (!classifier_.has_default_labels()) {
-      RETURN_IF_ERROR(CheckKnown());
-      return own;
-    }
     const Labels found = Sorted(places_);
+    if (!classifier_.has_default_labels()) {
+      const absl::Status known = CheckKnown();
+      const bool fits = known.ok() && (most_ == 0 || most_ == own.size());
+      if (fits || !may_replace_) return known.ok() ? absl::StatusOr<Labels>(own) : known;
+      // Numbers from 0 on are numbered labels, as they are where the config names none.
+      return AreOrdinals(found) ? Numbered(std::max(found.size(), most_)) : found;
+    }
     if (found.size() == 1 && most_ == 0 && classifier_.problem != ClassifierProblem::kMultiLabel) {
       return absl::InvalidArgumentError(
           absl::StrCat(places_.begin()->second, ": every row has the label ",
@@ -123,11 +131,7 @@ class LabelCollector {
     if (!found.empty() && !AreOrdinals(found)) {
       return AreKnown(found) ? own : found;
     }
-    Labels labels = own;
-    while (labels.size() < std::max(found.size(), most_)) {
-      labels.push_back(Ordinal(static_cast<int64_t>(labels.size())));
-    }
-    return labels;
+    return Numbered(std::max({own.size(), found.size(), most_}));
   }
 
  private:
@@ -150,22 +154,15 @@ class LabelCollector {
   absl::Status CheckKnown() const {
     for (const auto& [label, place] : places_) {
       if (IsKnown(label)) continue;
-      const Labels labels = Sorted(places_);
-      std::string line;
-      if (labels.size() <= kMostLineLabels) {
-        line = absl::StrCat(
-            ". To train for those of the data, put into config.json: \"id2label\": ",
-            NamesByNumber(labels).dump(), ", \"label2id\": ", NumbersByName(labels).dump());
-      } else {
-        line = ". To train for those of the data, take id2label and label2id out of config.json";
-      }
       return absl::InvalidArgumentError(
-          absl::StrCat(place, ": ", UnknownLabel(json(label), classifier_), line));
+          absl::StrCat(place, ": ", UnknownLabel(json(label), classifier_),
+                       ". --ignore-mismatched-sizes trains a new head for the labels of the data"));
     }
     return absl::OkStatus();
   }
 
   const ClassifierConfig& classifier_;
+  const bool may_replace_;
   FirstPlaces places_;
   size_t most_ = 0;  // labels in a list of zeros and ones
 };
@@ -173,8 +170,8 @@ class LabelCollector {
 }  // namespace
 
 absl::StatusOr<Labels> FindLabels(const std::vector<std::string>& files, const TextKeys& keys,
-                                  const ClassifierConfig& classifier) {
-  LabelCollector collector(classifier);
+                                  const ClassifierConfig& classifier, bool may_replace) {
+  LabelCollector collector(classifier, may_replace);
   for (const std::string& file : files) {
     const auto place = [&](int64_t line) { return absl::StrCat(file, ":", line); };
     if (classifier.of_tokens) {

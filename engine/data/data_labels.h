@@ -19,15 +19,17 @@ inline constexpr size_t kMostDataLabels = 10'000;
 // use, else those of the data. Names are sorted by their bytes and whole numbers by their value, as
 // run_glue and run_ner of transformers do it; numbers from 0 on without a gap are called LABEL_0
 // and so on, and none of the config's is dropped then. One pass over the files; memory is bounded
-// by kMostDataLabels.
+// by kMostDataLabels. `may_replace`: data with labels that a classifier with names of its own does
+// not know have its place, as the head begins anew.
 //
 // kInvalidArgument: a row without a label, labels that are no names or whole numbers, or more than
 // kMostDataLabels; of a classifier whose config has names of its own the first label that is none
-// of them, with its file and line, and the keys for config.json that would take the data's.
+// of them, with its file and line, and the flag that takes the data's.
 // REQUIRES: classifier.problem is known, or the labels are those of tokens.
 absl::StatusOr<std::vector<std::string>> FindLabels(const std::vector<std::string>& files,
                                                     const TextKeys& keys,
-                                                    const ClassifierConfig& classifier);
+                                                    const ClassifierConfig& classifier,
+                                                    bool may_replace = false);
 
 // The config.json with these labels: id2label, label2id and, where it is there, num_labels.
 nlohmann::json WithLabels(nlohmann::json config, const std::vector<std::string>& labels);

@@ -156,7 +156,9 @@ struct LabelledPictures::Opening {
                           options.labels.begin() +
                               std::min<int64_t>(10, static_cast<int64_t>(options.labels.size())),
                           ", "),
-            options.labels.size() > 10 ? ", ..." : "", "): rename the folder, or the label"));
+            options.labels.size() > 10 ? ", ..." : "",
+            "): rename the folder or the label, or train a new head for the folders "
+            "(--ignore-mismatched-sizes)"));
       }
       const size_t before = pictures.places_.size();
       RETURN_IF_ERROR(

@@ -108,7 +108,8 @@ absl::Status CheckVocabulary(const Tokenizer& tokenizer, int64_t vocabulary) {
   return absl::InvalidArgumentError(
       absl::StrCat("the tokenizer (", tokenizer.kind(), ") has ", tokenizer.vocabulary_size(),
                    " tokens, but the model's vocabulary has ", vocabulary,
-                   ": raise vocab_size in its config.json, or use another tokenizer"));
+                   ": use the model's own tokenizer, or, for a model without weights, raise "
+                   "vocab_size in its config.json"));
 }
 
 absl::Status CheckKnown(const Tokenizer& tokenizer, absl::Span<const int64_t> tokens,

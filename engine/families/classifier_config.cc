@@ -1,5 +1,7 @@
 #include "engine/families/classifier_config.h"
 
+#include <algorithm>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
@@ -10,7 +12,10 @@ using nlohmann::json;
 
 constexpr int64_t kMostLabels = 1 << 16;
 
-// "0", "1", ... to their names.
+std::string NumberedLabel(size_t number) { return absl::StrCat("LABEL_", number); }
+
+// Reads "0", "1", ... to their names, or a list of those. As in transformers there are as many
+// labels as entries, whatever their numbers; those without a name are numbered.
 void ReadNames(ConfigReader& reader, std::vector<std::string>& names) {
   const json* found = reader.Find({"id2label"});
   if (found == nullptr) return;
@@ -18,29 +23,47 @@ void ReadNames(ConfigReader& reader, std::vector<std::string>& names) {
   if (!found->is_structured() || found->empty() || found->size() > kMostLabels) {
     return reader.Refuse("id2label", *found, kExpected);
   }
-  names.assign(found->size(), "");
+  for (size_t i = 0; i < found->size(); ++i) names.push_back(NumberedLabel(i));
+  std::vector<bool> named(names.size());
+  std::string outside;
   int64_t next = 0;
   for (const auto& [key, value] : found->items()) {
     int64_t number = next++;
-    const bool right = value.is_string() && (found->is_array() || absl::SimpleAtoi(key, &number)) &&
-                       number >= 0 && number < static_cast<int64_t>(names.size()) &&
-                       names[number].empty() && !value.get_ref<const std::string&>().empty();
-    if (!right) return reader.Refuse("id2label", *found, kExpected);
-    names[number] = value.get<std::string>();
+    if (!found->is_array() && !absl::SimpleAtoi(key, &number)) {
+      return reader.Refuse("id2label", *found, kExpected);
+    }
+    if (!value.is_string() && !value.is_number_integer()) {
+      return reader.Refuse("id2label", *found, kExpected);
+    }
+    if (number < 0 || number >= static_cast<int64_t>(names.size())) {
+      if (outside.empty()) outside = key;
+      continue;
+    }
+    names[number] = value.is_string() ? value.get<std::string>() : value.dump();
+    named[number] = true;
   }
+  if (outside.empty()) return;
+  const size_t first = std::find(named.begin(), named.end(), false) - named.begin();
+  reader.Warn("id2label",
+              absl::StrCat("id2label has ", names.size(), " labels, which are those from 0 to ",
+                           names.size() - 1, ": ", ConfigReader::Shown(json(outside)),
+                           " is passed over, and ", first, " has the name ", names[first]));
 }
 
-// label2id says the same the other way round.
-void CheckNumbers(ConfigReader& reader, const std::vector<std::string>& names) {
+// A label2id that does not say what id2label says changes nothing, as in transformers.
+void CompareNumbers(ConfigReader& reader, const std::vector<std::string>& names) {
   const json* found = reader.Find({"label2id"});
   if (found == nullptr || !reader.Has({"id2label"})) return;
   if (!found->is_object()) return reader.Refuse("label2id", *found, "an object of numbers by name");
   for (size_t i = 0; i < names.size(); ++i) {
     const auto number = found->find(names[i]);
-    if (number != found->end() && *number == json(i)) continue;
-    return reader.Fail(
+    // Of a name that several labels have one number can stand there.
+    const bool known = number != found->end() && number->is_number_integer() && *number >= 0 &&
+                       *number < names.size() && names[number->get<size_t>()] == names[i];
+    if (known) continue;
+    return reader.Warn(
         "label2id", absl::StrCat("label2id does not say that ", ConfigReader::Shown(json(names[i])),
-                                 " is ", i, ", as id2label does"));
+                                 " is ", i, "; id2label counts"));
   }
 }
 
@@ -48,7 +71,7 @@ void CheckNumbers(ConfigReader& reader, const std::vector<std::string>& names) {
 
 bool ClassifierConfig::has_default_labels() const {
   for (size_t i = 0; i < labels.size(); ++i) {
-    if (labels[i] != absl::StrCat("LABEL_", i)) return false;
+    if (labels[i] != NumberedLabel(i)) return false;
   }
   return true;
 }
@@ -71,12 +94,12 @@ void ReadLabels(ConfigReader& reader, ClassifierConfig& config) {
   ReadNames(reader, config.labels);
   if (!reader.status().ok()) return;
   if (config.labels.empty()) {
-    for (int64_t i = 0; i < count; ++i) config.labels.push_back(absl::StrCat("LABEL_", i));
+    for (int64_t i = 0; i < count; ++i) config.labels.push_back(NumberedLabel(i));
   } else if (reader.Has({"num_labels"}) && count != static_cast<int64_t>(config.labels.size())) {
-    reader.Fail("num_labels", absl::StrCat("num_labels is ", count, ", but id2label has ",
+    reader.Warn("num_labels", absl::StrCat("num_labels is ", count, "; id2label counts, which has ",
                                            config.labels.size(), " labels"));
   }
-  CheckNumbers(reader, config.labels);
+  CompareNumbers(reader, config.labels);
   if (config.labels.size() == 1) config.problem = ClassifierProblem::kRegression;
   const json* problem = reader.Find({"problem_type"});
   if (problem == nullptr) return;

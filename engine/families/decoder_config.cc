@@ -105,6 +105,7 @@ std::vector<DecoderParameter> LayerParameters(const DecoderConfig& c, int64_t la
     unit.Project(DecoderRole::kCrossOutput, names.cross_output, queries, d, c.output_bias);
   }
   unit.Norm(DecoderRole::kNorm2, names.norm_2, d);
+  unit.Project(DecoderRole::kGateUp, names.gate_up, d, 2 * c.intermediate, c.mlp_bias);
   if (c.gated) unit.Project(DecoderRole::kGate, names.gate, d, c.intermediate, c.mlp_bias);
   unit.Project(DecoderRole::kUp, names.up, d, c.intermediate, c.mlp_bias);
   unit.Project(DecoderRole::kDown, names.down, c.intermediate, d, c.mlp_bias);
@@ -197,6 +198,7 @@ LinearWeight LinearFormOf(const DecoderParameter& parameter, const DecoderConfig
     case DecoderRole::kKey:
     case DecoderRole::kValue:
     case DecoderRole::kAttentionOutput:
+    case DecoderRole::kGateUp:
     case DecoderRole::kGate:
     case DecoderRole::kUp:
     case DecoderRole::kDown:

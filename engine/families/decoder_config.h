@@ -20,7 +20,7 @@ namespace spillway {
 
 // Rotary position embeddings (RoPE), as transformers' modeling_rope_utils.py computes them.
 struct RotaryConfig {
-  enum class Scaling { kNone, kLinear, kDynamic, kLlama3, kYarn };
+  enum class Scaling { kNone, kLinear, kDynamic, kLlama3, kYarn, kLong };
 
   // Elements of a head that are turned, from its first on; 0: none are. Of an odd number one more
   // is, at the lengths of waves that the number itself gives.
@@ -28,11 +28,18 @@ struct RotaryConfig {
   double base = 10000;
   Scaling scaling = Scaling::kNone;
   double factor = 1;
-  int64_t positions = 0;  // kDynamic: max_position_embeddings; kLlama3, kYarn: the original ones
+  // kDynamic: max_position_embeddings; kLlama3, kYarn, kLong: the original ones.
+  int64_t positions = 0;
   double low_frequency_factor = 1, high_frequency_factor = 4;  // kLlama3
   double beta_fast = 32, beta_slow = 1;                        // kYarn
-  double attention_factor = 1;                                 // kYarn: of sines and cosines
+  double attention_factor = 1;                                 // kYarn, kLong: of sines and cosines
   bool truncate = true;                                        // kYarn
+  // kLong: what each pair's wavelength is multiplied by, in texts of up to `positions` tokens and
+  // in longer ones.
+  std::vector<double> short_factors = {}, long_factors = {};
+
+  // The angles of a position depend on how long its text is.
+  bool by_length() const { return scaling == Scaling::kDynamic || scaling == Scaling::kLong; }
 };
 
 // What a family calls its tensors. A layer's follow `layer`, its number and a dot; a projection's
@@ -43,7 +50,7 @@ struct DecoderNames {
   std::string layer;
   std::string norm_1, query_key_value = {}, query = {}, key = {}, value = {};
   std::string attention_output, query_norm = {}, key_norm = {};
-  std::string norm_2, gate = {}, up, down;
+  std::string norm_2, gate_up = {}, gate = {}, up = {}, down;
   std::string final_norm = {}, project_out = {}, logits = {};  // the last with its .weight
   // What comes before logits of masked tokens, and is added to them (whole, and its other name).
   std::string transform = {}, transform_norm = {}, logits_bias = {}, other_logits_bias = {};
@@ -66,7 +73,7 @@ struct DecoderConfig {
   // How one matrix for queries, keys and values has them side by side.
   enum class Fused {
     kNo,      // three matrices
-    kThirds,  // all heads' queries, then keys, then values
+    kParts,   // all heads' queries, then keys, then values
     kByHead,  // head by head: query, key, value
   };
 
@@ -112,7 +119,9 @@ struct DecoderConfig {
   bool causal = true;
   bool fp32_scores = false;      // queries and keys are upcast before their product
   std::vector<int64_t> windows;  // [layer] keys that a query sees, itself counted; 0: all before
-  bool gated = false;            // M(x) = down(act(gate(x)) * up(x)), else down(act(up(x)))
+  // M(x) = down(act(gate(x)) * up(x)), else down(act(up(x))). The rows of names.gate_up are the
+  // gate's, then up's.
+  bool gated = false;
   Activation activation = Activation::kSilu;
   bool tied = false;        // the matrix of logits is the tokens'
   double logits_scale = 1;  // of what it multiplies
@@ -176,6 +185,7 @@ enum class DecoderRole {
   kQueryNorm,
   kKeyNorm,
   kNorm2,
+  kGateUp,
   kGate,
   kUp,
   kDown,
@@ -196,7 +206,7 @@ enum class DecoderRole {
   kTransformNorm,
   kLogitsBias,
 };
-inline constexpr int kDecoderRoles = 33;
+inline constexpr int kDecoderRoles = 34;
 
 struct DecoderParameter {
   DecoderRole role;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,6 +32,10 @@ void ReadWindows(ConfigReader& reader, DecoderConfig& c) {
   int64_t window = 4096;
   bool used = false;
   reader.Integer({"sliding_window"}, std::numeric_limits<int64_t>::max(), &window);
+  if (c.model_type == "phi3") {
+    if (reader.Has({"sliding_window"})) c.windows.assign(c.layers, window);
+    return;
+  }
   if (c.model_type == "mistral") {
     if (!reader.IsNull("sliding_window")) c.windows.assign(c.layers, window);
     return;
@@ -90,7 +95,7 @@ void ReadGpt2(ConfigReader& reader, DecoderConfig& c) {
 
   c.norm = DecoderConfig::Norm::kLayer;
   c.norm_epsilon = 1e-5;
-  c.fused = DecoderConfig::Fused::kThirds;
+  c.fused = DecoderConfig::Fused::kParts;
   c.conv1d = c.query_bias = c.output_bias = c.mlp_bias = true;
   c.init_by_depth = true;
   c.activation = Activation::kGeluTanh;
@@ -131,9 +136,24 @@ void ReadLlama(ConfigReader& reader, DecoderConfig& c) {
              .final_norm = "model.norm",
              .logits = "lm_head.weight"};
   const std::string& type = c.model_type;
-  const bool qwen = type == "qwen2" || type == "qwen3";
-  c.positions = type == "llama" ? 2048 : type == "mistral" ? 131072 : qwen ? 32768 : 8192;
-  c.intermediate = type == "llama" ? 11008 : type == "mistral" ? 14336 : qwen ? 22016 : 24576;
+  const bool qwen = type == "qwen2" || type == "qwen3", phi3 = type == "phi3";
+  if (phi3) {
+    c.names.query = c.names.key = c.names.value = c.names.gate = c.names.up = "";
+    c.names.query_key_value = "self_attn.qkv_proj";
+    c.names.gate_up = "mlp.gate_up_proj";
+    c.fused = DecoderConfig::Fused::kParts;
+    c.norm_epsilon = 1e-5;
+  }
+  c.positions = type == "llama"     ? 2048
+                : type == "mistral" ? 131072
+                : qwen              ? 32768
+                : phi3              ? 4096
+                                    : 8192;
+  c.intermediate = type == "llama"     ? 11008
+                   : type == "mistral" ? 14336
+                   : qwen              ? 22016
+                   : phi3              ? 8192
+                                       : 24576;
   c.tied = type == "gemma";
   ReadSizes(reader, c);
   reader.Integer({"intermediate_size"}, kMaxInner, &c.intermediate);
@@ -164,10 +184,15 @@ void ReadLlama(ConfigReader& reader, DecoderConfig& c) {
     c.names.key_norm = "self_attn.k_norm";
   }
   reader.Probability({"attention_dropout"}, &c.attention_dropout);
+  if (phi3) {
+    reader.Probability({"resid_pdrop"}, &c.residual_dropout);
+    reader.Has({"embd_pdrop"});  // transformers' class does not apply it
+  }
   reader.Number({"initializer_range"}, 0, 1000, "a number from 0 to 1000", &c.init_std);
-  ReadPaddingToken(reader, {}, c);
+  ReadPaddingToken(reader, phi3 ? std::optional<int64_t>(32000) : std::nullopt, c);
   ReadWindows(reader, c);
-  ReadRotary(reader, {"rope_theta"}, {}, 1, c);
+  ReadRotary(reader, {"rope_theta"},
+             phi3 ? ConfigReader::Keys{"partial_rotary_factor"} : ConfigReader::Keys{}, 1, c);
 }
 
 namespace {

@@ -67,7 +67,7 @@ void SkipPadding(ConfigReader& reader, DecoderConfig& c) {
   if (!reader.status().ok()) return;
   if (!c.padding_token) {
     return reader.Fail("pad_token_id",
-                       "pad_token_id is no token of the model: roberta counts positions from it");
+                       "pad_token_id is no token of the model: RoBERTa counts positions from it");
   }
   c.position_offset = *c.padding_token + 1;
   c.positions_skip_padding = true;
@@ -82,8 +82,11 @@ void SkipPadding(ConfigReader& reader, DecoderConfig& c) {
 }  // namespace
 
 void ReadBert(ConfigReader& reader, DecoderConfig& c) {
-  const bool roberta = c.model_type == "roberta";
-  const std::string prefix = c.model_type + ".";
+  // XLM-RoBERTa, CamemBERT and data2vec's encoder of texts are RoBERTa by other names.
+  const bool roberta = c.model_type != "bert";
+  const std::string prefix = !roberta                          ? "bert."
+                             : c.model_type == "data2vec-text" ? "data2vec_text."
+                                                               : "roberta.";
   c.names = {
       .tokens = prefix + "embeddings.word_embeddings.weight",
       .positions = prefix + "embeddings.position_embeddings.weight",
@@ -106,7 +109,7 @@ void ReadBert(ConfigReader& reader, DecoderConfig& c) {
       .pooler = roberta ? "classifier.dense" : "bert.pooler.dense",
       .classifier = roberta ? "classifier.out_proj" : "classifier"};
   BecomeEncoder(c);
-  c.vocabulary = roberta ? 50265 : 30522;
+  c.vocabulary = c.model_type == "roberta" ? 50265 : 30522;
   c.hidden = 768;
   c.layers = c.heads = 12;
   c.intermediate = 3072;

@@ -8,7 +8,7 @@
 namespace spillway {
 
 // Each fills a config from what `reader` finds, which notes what is wrong or unsupported.
-// bert and roberta, by config.model_type.
+// bert, roberta, and what is roberta by another name, by config.model_type.
 void ReadBert(ConfigReader& reader, DecoderConfig& config);
 void ReadDistilBert(ConfigReader& reader, DecoderConfig& config);
 

@@ -8,9 +8,50 @@
 namespace spillway {
 namespace {
 
-Family BartLike(const char* architecture, const char* without_head) {
+// Heads of other tasks that transformers puts on decoders and on models with two stacks, and TRL's
+// value head.
+const std::vector<std::string>& OtherHeads() {
+  static const auto& names = *new std::vector<std::string>{
+      "score.", "classifier.", "qa_outputs.", "classification_head.", "multiple_choice_head.",
+      "v_head."};
+  return names;
+}
+
+// `stem`: of the classes' names, "Llama".
+Family LlamaLike(const std::string& stem) {
+  return {.read = ReadLlama,
+          .architectures = {stem + "ForCausalLM", stem + "Model"},
+          .base_prefix = "model.",
+          .others = OtherHeads(),
+          .own = {"lm_head."},
+          .other_prefix = "transformer."};
+}
+
+// As the first conversions spelt it, which kept frequencies beside the weights.
+Family Llama() {
+  Family family = LlamaLike("Llama");
+  family.architectures.emplace_back("LLaMAForCausalLM");
+  family.ignored = {".rotary_emb.inv_freq"};
+  return family;
+}
+
+Family T5Like(const std::string& stem) {
+  return {.read = ReadT5,
+          .architectures = {stem + "ForConditionalGeneration", stem + "Model",
+                            stem + "WithLMHeadModel"},
+          .ignored = {".EncDecAttention.relative_attention_bias.weight"},
+          .aliases = {{"encoder.embed_tokens.weight", "shared.weight"},
+                      {"decoder.embed_tokens.weight", "shared.weight"}},
+          .repeats = true,
+          .others = OtherHeads(),
+          .own = {"lm_head."},
+          .other_prefix = "transformer.",
+          .task = ModelTask::kSeq2Seq};
+}
+
+Family BartLike(const std::string& stem) {
   return {.read = ReadBart,
-          .architectures = {architecture, without_head},
+          .architectures = {stem + "ForConditionalGeneration", stem + "Model"},
           .base_prefix = "model.",
           .aliases = {{"model.encoder.embed_tokens.weight", "model.shared.weight"},
                       {"model.decoder.embed_tokens.weight", "model.shared.weight"},
@@ -18,7 +59,29 @@ Family BartLike(const char* architecture, const char* without_head) {
                       {"decoder.embed_tokens.weight", "model.shared.weight"}},
           .repeats = true,
           .zeros = {"final_logits_bias"},
+          .others = OtherHeads(),
           .task = ModelTask::kSeq2Seq};
+}
+
+// `prefix`: of the encoder's tensors.
+Family RobertaLike(const std::string& stem, const std::string& prefix) {
+  return {.read = ReadBert,
+          .base_prefix = prefix,
+          .ignored = {".position_ids"},
+          .heads = {{stem + "ForSequenceClassification",
+                     ModelTask::kClassify,
+                     {"lm_head.", "qa_outputs.", prefix + "pooler.", "classifier.weight",
+                      "classifier.bias"},
+                     {"classifier."}},
+                    {stem + "ForTokenClassification",
+                     ModelTask::kClassify,
+                     {"lm_head.", "qa_outputs.", prefix + "pooler.", "classifier.dense.",
+                      "classifier.out_proj."},
+                     {"classifier."}},
+                    {stem + "ForMaskedLM",
+                     ModelTask::kMaskedLm,
+                     {"classifier.", "qa_outputs.", prefix + "pooler."},
+                     {"lm_head."}}}};
 }
 
 }  // namespace
@@ -26,35 +89,41 @@ Family BartLike(const char* architecture, const char* without_head) {
 const std::map<std::string, Family>& Families() {
   static const auto& families = *new std::map<std::string, Family>{
       {"gpt2",
-       {ReadGpt2,
-        {"GPT2LMHeadModel", "GPT2Model"},
-        "transformer.",
-        {".attn.bias", ".attn.masked_bias"}}},
-      {"llama",
-       {ReadLlama, {"LlamaForCausalLM", "LlamaModel"}, "model.", {".rotary_emb.inv_freq"}}},
-      {"mistral", {ReadLlama, {"MistralForCausalLM", "MistralModel"}, "model."}},
-      {"qwen2", {ReadLlama, {"Qwen2ForCausalLM", "Qwen2Model"}, "model."}},
-      {"qwen3", {ReadLlama, {"Qwen3ForCausalLM", "Qwen3Model"}, "model."}},
-      {"gemma", {ReadLlama, {"GemmaForCausalLM", "GemmaModel"}, "model.", {}, {}, false}},
+       {.read = ReadGpt2,
+        .architectures = {"GPT2LMHeadModel", "GPT2Model"},
+        .base_prefix = "transformer.",
+        .ignored = {".attn.bias", ".attn.masked_bias"},
+        .others = OtherHeads(),
+        .own = {"lm_head."}}},
+      {"llama", Llama()},
+      {"mistral", LlamaLike("Mistral")},
+      {"phi3", LlamaLike("Phi3")},
+      {"qwen2", LlamaLike("Qwen2")},
+      {"qwen3", LlamaLike("Qwen3")},
+      {"gemma",
+       {.read = ReadLlama,
+        .architectures = {"GemmaForCausalLM", "GemmaModel"},
+        .base_prefix = "model.",
+        .trained = false}},
       {"gpt_neox",
-       {ReadGptNeox,
-        {"GPTNeoXForCausalLM", "GPTNeoXModel"},
-        "gpt_neox.",
-        {".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"},
-        {{"lm_head.weight", "embed_out.weight"}}}},
-      {"opt", {ReadOpt, {"OPTForCausalLM", "OPTModel"}, "model."}},
-      {"t5",
-       {.read = ReadT5,
-        .architectures = {"T5ForConditionalGeneration", "T5Model", "T5WithLMHeadModel"},
-        .ignored = {".EncDecAttention.relative_attention_bias.weight"},
-        .aliases = {{"encoder.embed_tokens.weight", "shared.weight"},
-                    {"decoder.embed_tokens.weight", "shared.weight"}},
-        .repeats = true,
-        .task = ModelTask::kSeq2Seq}},
-      {"bart", BartLike("BartForConditionalGeneration", "BartModel")},
-      {"blenderbot", BartLike("BlenderbotForConditionalGeneration", "BlenderbotModel")},
-      {"blenderbot-small",
-       BartLike("BlenderbotSmallForConditionalGeneration", "BlenderbotSmallModel")},
+       {.read = ReadGptNeox,
+        .architectures = {"GPTNeoXForCausalLM", "GPTNeoXModel"},
+        .base_prefix = "gpt_neox.",
+        .ignored = {".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"},
+        .aliases = {{"lm_head.weight", "embed_out.weight"}},
+        .others = OtherHeads(),
+        .own = {"embed_out."}}},
+      {"opt",
+       {.read = ReadOpt,
+        .architectures = {"OPTForCausalLM", "OPTModel"},
+        .base_prefix = "model.",
+        .others = OtherHeads(),
+        .own = {"lm_head."}}},
+      {"t5", T5Like("T5")},
+      {"mt5", T5Like("MT5")},
+      {"bart", BartLike("Bart")},
+      {"blenderbot", BartLike("Blenderbot")},
+      {"blenderbot-small", BartLike("BlenderbotSmall")},
       {"whisper",
        {.read = ReadWhisper,
         .architectures = {"WhisperForConditionalGeneration", "WhisperModel"},
@@ -76,24 +145,10 @@ const std::map<std::string, Family>& Families() {
                    ModelTask::kMaskedLm,
                    {"cls.seq_relationship.", "classifier.", "qa_outputs.", "bert.pooler."},
                    {"cls.predictions."}}}}},
-      {"roberta",
-       {.read = ReadBert,
-        .base_prefix = "roberta.",
-        .ignored = {".position_ids"},
-        .heads = {{"RobertaForSequenceClassification",
-                   ModelTask::kClassify,
-                   {"lm_head.", "qa_outputs.", "roberta.pooler.", "classifier.weight",
-                    "classifier.bias"},
-                   {"classifier."}},
-                  {"RobertaForTokenClassification",
-                   ModelTask::kClassify,
-                   {"lm_head.", "qa_outputs.", "roberta.pooler.", "classifier.dense.",
-                    "classifier.out_proj."},
-                   {"classifier."}},
-                  {"RobertaForMaskedLM",
-                   ModelTask::kMaskedLm,
-                   {"classifier.", "qa_outputs.", "roberta.pooler."},
-                   {"lm_head."}}}}},
+      {"roberta", RobertaLike("Roberta", "roberta.")},
+      {"xlm-roberta", RobertaLike("XLMRoberta", "roberta.")},
+      {"camembert", RobertaLike("Camembert", "roberta.")},
+      {"data2vec-text", RobertaLike("Data2VecText", "data2vec_text.")},
       {"distilbert",
        {.read = ReadDistilBert,
         .base_prefix = "distilbert.",
@@ -121,8 +176,8 @@ const std::map<std::string, Family>& Families() {
   return families;
 }
 
-std::vector<const char*> ArchitecturesOf(const Family& family) {
-  std::vector<const char*> names = family.architectures;
+std::vector<std::string> ArchitecturesOf(const Family& family) {
+  std::vector<std::string> names = family.architectures;
   for (const Head& head : family.heads) names.push_back(head.architecture);
   return names;
 }

@@ -34,13 +34,13 @@ const Head& HeadOf(const Family& family, const DecoderConfig& config) {
 
 void CheckArchitecture(ConfigReader& reader, const Family& family) {
   const json* found = reader.Find({"architectures"});
-  const std::vector<const char*> architectures = ArchitecturesOf(family);
+  const std::vector<std::string> architectures = ArchitecturesOf(family);
   const std::vector<ModelTask> tasks = TasksOf(family);
   // What an encoder is for is said nowhere else.
   const bool open = tasks.size() > 1;
   const std::string supported =
-      absl::StrCat("supported architectures: \"", absl::StrJoin(architectures, "\", \""), "\"",
-                   open ? absl::StrCat("; train takes it with ", TaskFlags(tasks)) : "");
+      absl::StrCat("supported architectures: \"", absl::StrJoin(architectures, "\", \""),
+                   "\"; train takes it with ", TaskFlags(tasks));
   if (found == nullptr && open) {
     reader.Unsupported("", absl::StrCat("there are no architectures, which say what the model is "
                                         "for; ",
@@ -50,7 +50,7 @@ void CheckArchitecture(ConfigReader& reader, const Family& family) {
   if (!found->is_array()) return reader.Refuse("architectures", *found, "a list of names");
   for (const json& name : *found) {
     bool known = false;
-    for (const char* ours : architectures) known |= name == json(ours);
+    for (const std::string& ours : architectures) known |= name == json(ours);
     if (known) continue;
     reader.Unsupported("architectures", absl::StrCat("architectures has ",
                                                      ConfigReader::Shown(name), "; ", supported));
@@ -69,9 +69,10 @@ absl::StatusOr<const Family*> FindFamily(ConfigReader& reader) {
                    "; supported model types: ", SupportedModelTypes()));
 }
 
-// The head that `task` means; null where the model is for it already.
-absl::StatusOr<const Head*> HeadForTask(ConfigReader& reader, const Family& family,
-                                        ModelTask task) {
+// The architecture that `task` means; "" where the config's own is for it, or says nothing of a
+// family with one task.
+absl::StatusOr<std::string> ArchitectureFor(ConfigReader& reader, const Family& family,
+                                            ModelTask task) {
   const std::vector<ModelTask> tasks = TasksOf(family);
   if (!absl::c_linear_search(tasks, task)) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -79,16 +80,19 @@ absl::StatusOr<const Head*> HeadForTask(ConfigReader& reader, const Family& fami
         "\", of which there is no --task ", ModelTaskName(task),
         task == ModelTask::kTranscribe ? " (or translate)" : "", ", but ", TaskFlags(tasks)));
   }
-  if (tasks.size() == 1) return nullptr;
-  const json* said = reader.Find({"architectures"});
-  const json first = said != nullptr && said->is_array() && !said->empty() ? said->front() : json();
-  const Head* meant = nullptr;
+  std::vector<std::string> meant;
   for (const Head& head : family.heads) {
-    if (head.task != task) continue;
-    if (first == json(head.architecture)) return nullptr;
-    if (meant == nullptr) meant = &head;
+    if (head.task == task) meant.push_back(head.architecture);
   }
-  return meant;
+  if (meant.empty()) meant = family.architectures;
+  const std::vector<std::string> known = tasks.size() == 1 ? ArchitecturesOf(family) : meant;
+  const json* said = reader.Find({"architectures"});
+  const bool names_one = said != nullptr && said->is_array() && !said->empty();
+  if (!names_one && tasks.size() == 1) return "";
+  const bool is_meant = names_one && absl::c_any_of(known, [&](const std::string& name) {
+                          return said->front() == json(name);
+                        });
+  return is_meant ? "" : meant.front();
 }
 
 absl::StatusOr<ModelConfig> Parse(const JsonDocument& document, const std::string& pointer) {
@@ -141,12 +145,13 @@ absl::StatusOr<ModelConfig> ParseModelConfig(const JsonDocument& document,
   if (!task) return Parse(document, pointer);
   ConfigReader reader(document, pointer);
   ASSIGN_OR_RETURN(const Family* const family, FindFamily(reader));
-  ASSIGN_OR_RETURN(const Head* const head, HeadForTask(reader, *family, *task));
-  if (head == nullptr) return Parse(document, pointer);
+  ASSIGN_OR_RETURN(const std::string architecture, ArchitectureFor(reader, *family, *task));
+  if (architecture.empty()) return Parse(document, pointer);
   JsonDocument changed = document;
-  changed.value.at(json::json_pointer(pointer))["architectures"] =
-      json::array({head->architecture});
-  return Parse(changed, pointer);
+  changed.value.at(json::json_pointer(pointer))["architectures"] = json::array({architecture});
+  ASSIGN_OR_RETURN(ModelConfig config, Parse(changed, pointer));
+  config.other_head = true;
+  return config;
 }
 
 ModelTask ModelConfig::task() const {
@@ -176,25 +181,31 @@ std::string TensorNamesIn(const std::string& dir) {
   return header;
 }
 
-// A T5 as transformers 5 saves it with tie_word_embeddings false: that is written as true, and
-// whether it is so is seen in the weights.
-bool IsTiedUnscaled(const json& config, const std::string& dir) {
+// What a config says of tied logits is not what the weights are: transformers 5 writes of every T5
+// and mT5 that they are tied, and Google's mT5s say that they are not. Where there are weights,
+// they tell it.
+void SeeWhetherTied(const std::string& dir, json& config) {
   const auto says = [&](const char* key, const json& value) {
     return config.is_object() && config.value(key, json()) == value;
   };
-  if (!says("model_type", "t5") || !says("tie_word_embeddings", true) ||
-      !says("scale_decoder_outputs", false)) {
-    return false;
-  }
+  const bool unscaled_t5 = says("model_type", "t5") && says("tie_word_embeddings", true) &&
+                           says("scale_decoder_outputs", false);
+  if (!unscaled_t5 && !says("model_type", "mt5")) return;
   const std::string names = TensorNamesIn(dir);
-  return !names.empty() && !absl::StrContains(names, "\"lm_head.weight\"");
+  if (names.empty()) return;
+  const bool has_head = absl::StrContains(names, "\"lm_head.weight\"");
+  if (!unscaled_t5) {
+    config["tie_word_embeddings"] = !has_head;
+  } else if (!has_head) {
+    config.erase("tie_word_embeddings");
+  }
 }
 
 }  // namespace
 
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& dir, std::optional<ModelTask> task) {
   ASSIGN_OR_RETURN(JsonDocument document, ReadStrictJson(dir + "/config.json"));
-  if (IsTiedUnscaled(document.value, dir)) document.value.erase("tie_word_embeddings");
+  SeeWhetherTied(dir, document.value);
   ASSIGN_OR_RETURN(ModelConfig config, ParseModelConfig(document, "", task));
   if (!config.unsupported.empty()) return absl::InvalidArgumentError(config.unsupported.front());
   return config;
@@ -241,7 +252,11 @@ TensorNames TensorNamesOf(const ModelConfig& config) {
     const Head& head = HeadOf(family, config.decoder);
     names.other_heads.assign(head.others.begin(), head.others.end());
     names.new_head.assign(head.own.begin(), head.own.end());
+  } else if (config.other_head) {
+    names.other_heads = family.others;
+    names.new_head = family.own;
   }
+  if (config.other_head) names.other_prefix = family.other_prefix;
   names.aliases = family.aliases;
   names.zeros.insert(family.zeros.begin(), family.zeros.end());
   for (const auto& [alias, name] : family.aliases) {
@@ -254,6 +269,14 @@ TensorNames TensorNamesOf(const ModelConfig& config) {
   }
   if (!config.decoder.classifier) names.head = ours.logits;
   if (config.decoder.tied) names.tied_to = config.decoder.names.tokens;
+  return names;
+}
+
+std::set<std::string> ParametersByToken(const DecoderConfig& config) {
+  std::set<std::string> names = {config.names.tokens};
+  if (config.classifier) return names;
+  if (!config.tied) names.insert(config.names.logits);
+  if (config.masked) names.insert(config.names.logits_bias);
   return names;
 }
 
@@ -270,7 +293,7 @@ json ExportedConfig(const ModelConfig& config) {
     // The one that is there may be the model's without its head.
     json& said = out["architectures"];
     if (!said.is_array() || said.empty()) said = json::array({family.architectures.front()});
-  } else if (const char* name = HeadOf(family, config.decoder).architecture;
+  } else if (const std::string& name = HeadOf(family, config.decoder).architecture;
              !absl::c_linear_search(out.value("architectures", json::array()), json(name))) {
     out["architectures"] = json::array({name});
   }

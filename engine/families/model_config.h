@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct ModelConfig {
   ModelShape shape;
   // The file as it was read: an export keeps what the user wrote.
   nlohmann::json original;
+  // The config names the architecture of another head, which `task` takes the place of: files lack
+  // what this one adds to the trunk, and may have what that one does.
+  bool other_head = false;
   // One line for each key that neither we nor transformers know.
   std::vector<std::string> warnings;
   // What the model has and this build can't compute, "FILE:LINE: ...".
@@ -57,6 +61,10 @@ PackedFormat QuantisedAs(const nlohmann::json& config);
 
 // Names and shapes that a file of such a model's weights has.
 TensorNames TensorNamesOf(const ModelConfig& config);
+
+// Parameters of a model of texts that have a row for each token: the matrices of tokens and, where
+// they are not tied, of logits, and the bias of those.
+std::set<std::string> ParametersByToken(const DecoderConfig& config);
 
 // The config.json of an export: the original keys, and what transformers needs to load the
 // directory as a model of the same task.

@@ -1,5 +1,6 @@
 #include "engine/families/rotary_keys.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,7 @@ using Scaling = RotaryConfig::Scaling;
 constexpr double kMostFactor = 1e6;
 constexpr double kMostBase = 1e15;
 constexpr int64_t kMostPositions = int64_t{1} << 28;
+constexpr size_t kMostFactors = 1 << 16;
 constexpr const char* kOriginalPositions = "original_max_position_embeddings";
 
 // YaRN's scale of sines and cosines: arXiv 2309.00071, section 3.4.
@@ -37,6 +39,35 @@ void ReadYarn(ConfigReader& reader, const DecoderConfig& config, bool factor_giv
   reader.Positive({"attention_factor"}, kMostFactor, &rotary.attention_factor);
 }
 
+// A factor for each pair of turned elements.
+void ReadFactors(ConfigReader& reader, const char* key, std::vector<double>& factors) {
+  const json* const found = reader.Find({key});
+  if (found == nullptr)
+    return reader.Fail("", absl::StrCat("RoPE of the type longrope needs a ", key));
+  const auto is_factor = [](const json& one) {
+    return one.is_number() && one.get<double>() > 0 && one.get<double>() < kMostFactor;
+  };
+  if (!found->is_array() || found->size() > kMostFactors ||
+      !std::all_of(found->begin(), found->end(), is_factor)) {
+    return reader.Refuse(key, *found, "a list of numbers above 0, one for each pair of elements");
+  }
+  factors = found->get<std::vector<double>>();
+}
+
+// Phi-3's, whose scale of sines and cosines follows from how far it stretches.
+void ReadLongRope(ConfigReader& reader, const DecoderConfig& config, bool factor_given,
+                  RotaryConfig& rotary) {
+  ReadFactors(reader, "short_factor", rotary.short_factors);
+  ReadFactors(reader, "long_factor", rotary.long_factors);
+  if (!factor_given) {
+    rotary.factor = static_cast<double>(config.positions) / static_cast<double>(rotary.positions);
+  }
+  const double stretch = std::log(rotary.factor) / std::log(static_cast<double>(rotary.positions));
+  rotary.attention_factor = rotary.factor <= 1 ? 1 : std::sqrt(1 + stretch);
+  reader.Positive({"attention_factor"}, kMostFactor, &rotary.attention_factor);
+  rotary.scaling = Scaling::kLong;
+}
+
 // `original`: original_max_position_embeddings beside the object; 0: none.
 void ReadScaling(ConfigReader& reader, const DecoderConfig& config, int64_t original,
                  RotaryConfig& rotary) {
@@ -46,6 +77,8 @@ void ReadScaling(ConfigReader& reader, const DecoderConfig& config, int64_t orig
   }
   std::string type = reader.Text("rope_type");
   if (type.empty()) type = reader.Text("type");
+  // As Phi-3's class reads them.
+  if (config.model_type == "phi3" && (type == "su" || type == "yarn")) type = "longrope";
   rotary.positions = config.positions;
   // Where the type does not go by it, it says nothing.
   reader.Has({kOriginalPositions});
@@ -73,14 +106,16 @@ void ReadScaling(ConfigReader& reader, const DecoderConfig& config, int64_t orig
   } else if (type == "yarn") {
     rotary.scaling = Scaling::kYarn;
     ReadYarn(reader, config, factor_given, rotary);
+  } else if (type == "longrope") {
+    ReadLongRope(reader, config, factor_given, rotary);
   } else {
     reader.Unsupported(reader.Has({"rope_type"}) ? "rope_type" : "type",
                        absl::StrCat("RoPE of the type \"", type,
                                     "\" is not supported; there are default, linear, dynamic, "
-                                    "llama3 and yarn"));
+                                    "llama3, yarn and longrope"));
     return;
   }
-  if (!factor_given && type != "yarn") {
+  if (!factor_given && type != "yarn" && type != "longrope") {
     reader.Fail("", absl::StrCat("RoPE of the type \"", type, "\" needs a factor"));
   }
 }
@@ -92,7 +127,7 @@ void ReadRotary(ConfigReader& reader, const ConfigReader::Keys& base_keys,
   RotaryConfig& rotary = config.rotary;
   reader.Positive(base_keys, kMostBase, &rotary.base);
   if (!partial_keys.empty()) reader.Positive(partial_keys, 1.0001, &partial);
-  int64_t original = 0;
+  int64_t original = config.model_type == "phi3" ? 4096 : 0;
   reader.Integer({kOriginalPositions}, kMostPositions, &original);
   const json* scaling = reader.Find({"rope_scaling"});
   if (scaling != nullptr && scaling->is_object() && scaling->empty()) scaling = nullptr;
@@ -125,6 +160,12 @@ void ReadRotary(ConfigReader& reader, const ConfigReader::Keys& base_keys,
     reader.Fail(
         "head_dim",
         absl::StrCat("RoPE needs an even number of turned elements a head, not ", rotary.size));
+  }
+  for (const auto* factors : {&rotary.short_factors, &rotary.long_factors}) {
+    const auto pairs = static_cast<size_t>((rotary.size + 1) / 2);
+    if (rotary.scaling != Scaling::kLong || factors->size() == pairs) continue;
+    reader.Fail(key, absl::StrCat("longrope has ", factors->size(), " factors for ", pairs,
+                                  " pairs of turned elements a head"));
   }
   if (rotary.scaling == Scaling::kDynamic && rotary.size <= 2) {
     reader.Fail(key, absl::StrCat("dynamic RoPE needs more than 2 turned elements a head, not ",

@@ -80,7 +80,9 @@ DecoderNames WhisperNames(bool decoder) {
 void ReadFeedForward(ConfigReader& reader, DecoderConfig& c) {
   const char* key = "feed_forward_proj";
   const json* found = reader.Find({key});
-  c.activation = Activation::kRelu;
+  const bool mt5 = c.model_type == "mt5";
+  c.gated = mt5;
+  c.activation = mt5 ? Activation::kGeluTanh : Activation::kRelu;
   if (found == nullptr) return;
   std::string name = found->is_string() ? found->get<std::string>() : "";
   c.gated = absl::StartsWith(name, "gated-");
@@ -145,12 +147,13 @@ void ReadEnds(ConfigReader& reader, std::optional<int64_t> end, std::optional<in
 
 void ReadT5(ConfigReader& reader, DecoderConfig& c) {
   RefuseOtherModels(reader, /*has_encoder=*/true);
-  c.vocabulary = 32128;
+  const bool mt5 = c.model_type == "mt5";
+  c.vocabulary = mt5 ? 250112 : 32128;
   c.hidden = 512;
   c.head_size = 64;
-  c.intermediate = 2048;
-  c.layers = 6;
-  c.heads = 8;
+  c.intermediate = mt5 ? 1024 : 2048;
+  c.layers = mt5 ? 8 : 6;
+  c.heads = mt5 ? 6 : 8;
   c.relative_buckets = 32;
   c.relative_distance = 128;
   c.positions = kMaxPositions;  // distances have no end
@@ -184,11 +187,11 @@ void ReadT5(ConfigReader& reader, DecoderConfig& c) {
   reader.Probability({"classifier_dropout"}, &other);
   // transformers 5 writes that logits are tied whether or not they are, and ties unscaled ones
   // where the file has no matrix for them, of which a config without the key speaks
-  // (ReadModelConfig).
-  bool tied = true, scaled = true;
+  // (ReadModelConfig). mT5's logits are never scaled.
+  bool tied = true, scaled = !mt5;
   reader.Boolean({"tie_word_embeddings"}, &tied);
   reader.Boolean({"scale_decoder_outputs"}, &scaled);
-  c.tied = tied && (scaled || !reader.Has({"tie_word_embeddings"}));
+  c.tied = tied && (mt5 || scaled || !reader.Has({"tie_word_embeddings"}));
   if (c.tied && scaled) c.logits_scale = 1 / std::sqrt(static_cast<double>(c.hidden));
   c.init_std = 1;
   c.init_by_width = true;

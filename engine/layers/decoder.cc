@@ -222,11 +222,13 @@ class BlockUnit : public Unit, DecoderPart {
     } else {
       const Tensor all = Project(context, p, Role::kQueryKeyValue, in);
       const bool by_head = config_.fused == DecoderConfig::Fused::kByHead;
-      const std::vector<Tensor> parts = by_head ? split(all, config_.heads).chunk(3, 3)
-                                                : all.split(config_.heads * config_.head_size, 2);
+      const int64_t keys = config_.key_value_heads * config_.head_size;
+      const std::vector<Tensor> parts =
+          by_head ? split(all, config_.heads).chunk(3, 3)
+                  : all.split_with_sizes({config_.heads * config_.head_size, keys, keys}, 2);
       found.queries = by_head ? parts[0] : split(parts[0], config_.heads);
-      found.keys = by_head ? parts[1] : split(parts[1], config_.heads);
-      found.values = by_head ? parts[2] : split(parts[2], config_.heads);
+      found.keys = by_head ? parts[1] : split(parts[1], config_.key_value_heads);
+      found.values = by_head ? parts[2] : split(parts[2], config_.key_value_heads);
       if (!by_head && config_.rotary.size == 0) found.fused = all;
     }
     if (Has(Role::kQueryNorm)) {
@@ -296,10 +298,17 @@ class BlockUnit : public Unit, DecoderPart {
   }
 
   Tensor Mlp(const UnitContext& context, const Parameters& p, const Tensor& x) const {
-    const Tensor up = Project(context, p, Role::kUp, x);
+    Tensor gate, up;
+    if (Has(Role::kGateUp)) {
+      const std::vector<Tensor> halves = Project(context, p, Role::kGateUp, x).chunk(2, -1);
+      gate = halves[0];
+      up = halves[1];
+    } else {
+      up = Project(context, p, Role::kUp, x);
+      if (config_.gated) gate = Project(context, p, Role::kGate, x);
+    }
     const Tensor inner =
-        config_.gated ? Activate(config_.activation, Project(context, p, Role::kGate, x)) * up
-                      : Activate(config_.activation, up);
+        config_.gated ? Activate(config_.activation, gate) * up : Activate(config_.activation, up);
     return Project(context, p, Role::kDown,
                    context.Dropout(inner, config_.inner_dropout, kInnerSite));
   }

@@ -61,6 +61,15 @@ Tensor Llama3Frequencies(const RotaryConfig& config, const torch::Device& where)
   return torch::where(between, mixed, scaled);
 }
 
+// transformers' _compute_longrope_parameters: each pair has a factor of its own, another in texts
+// that are longer than those of pre-training.
+Tensor LongRopeFrequencies(const RotaryConfig& config, int64_t length, const torch::Device& where) {
+  const std::vector<double>& factors =
+      length > config.positions ? config.long_factors : config.short_factors;
+  const Tensor scales = torch::tensor(factors, torch::kFloat64).to(torch::kFloat32).to(where);
+  return 1 / (scales * Wavelengths(config, config.base, where));
+}
+
 // `length`: of the text so far.
 Tensor FrequenciesOf(const RotaryConfig& config, int64_t length, const torch::Device& where) {
   switch (config.scaling) {
@@ -79,6 +88,8 @@ Tensor FrequenciesOf(const RotaryConfig& config, int64_t length, const torch::De
       return Llama3Frequencies(config, where);
     case Scaling::kYarn:
       return YarnFrequencies(config, where);
+    case Scaling::kLong:
+      return LongRopeFrequencies(config, length, where);
   }
   TORCH_CHECK(false, "unknown RoPE scaling");
 }
@@ -129,10 +140,9 @@ RotaryAngles AnglesOfTexts(const RotaryConfig& config, const std::vector<int64_t
   const RotaryAngles most = AnglesOf(config, 0, longest, where);
   std::vector<Tensor> cosines, sines;
   for (const int64_t text : texts) {
-    const RotaryAngles own =
-        config.scaling == Scaling::kDynamic
-            ? AnglesOf(config, 0, text, where)
-            : RotaryAngles{most.cosines.narrow(0, 0, text), most.sines.narrow(0, 0, text)};
+    const RotaryAngles own = config.by_length() ? AnglesOf(config, 0, text, where)
+                                                : RotaryAngles{most.cosines.narrow(0, 0, text),
+                                                               most.sines.narrow(0, 0, text)};
     cosines.push_back(own.cosines);
     sines.push_back(own.sines);
   }

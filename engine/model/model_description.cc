@@ -4,8 +4,11 @@
 #include <map>
 #include <string>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "engine/numeric/optimizer_state.h"
 #include "io/base/status.h"
 
@@ -157,12 +160,28 @@ StateLayout DescribeState(const ModelDescription& model, const OptimizerSpec& op
                      tile_parameters > 0 ? tile_parameters : kDefaultTileParameters);
 }
 
+bool IsSparedByTrainer(const std::string& name) {
+  const std::string lower = absl::AsciiStrToLower(name);
+  for (const char* part : {"bias", "layernorm", "rmsnorm"}) {
+    if (absl::StrContains(lower, part)) return true;
+  }
+  for (const absl::string_view part : absl::StrSplit(lower, '.')) {
+    // GPT-2's ln_1, ln_2 and ln_f are known by their class there.
+    if (part == "norm" || absl::EndsWith(part, "_norm") || absl::StartsWith(part, "ln_")) {
+      return true;
+    }
+  }
+  return false;
+}
+
 std::vector<std::vector<ParameterRange>> DecayedRanges(const ModelDescription& model,
                                                        OptimizerSpec::Decay decay) {
   std::vector<std::vector<ParameterRange>> ranges(model.units.size());
   for (size_t unit = 0; unit < model.units.size(); ++unit) {
     for (const ParameterDescription& parameter : model.units[unit].parameters) {
-      if (decay == OptimizerSpec::Decay::kMatrices && parameter.shape.size() < 2) continue;
+      using Decay = OptimizerSpec::Decay;
+      if (decay == Decay::kMatrices && parameter.shape.size() < 2) continue;
+      if (decay == Decay::kTrainer && IsSparedByTrainer(parameter.name)) continue;
       if (parameter.elements == 0) continue;
       ranges[unit].push_back({parameter.offset, parameter.offset + parameter.words});
     }

@@ -83,6 +83,11 @@ ScheduleModel DescribeSchedule(const ModelDescription& model);
 StateLayout DescribeState(const ModelDescription& model, const OptimizerSpec& optimizer,
                           DType dtype, uint64_t tile_parameters);
 
+// Whether Trainer.get_decay_parameter_names (transformers 5.24) leaves a parameter out: one whose
+// name says that it is a bias (also T5's of distances, a matrix) or a layer norm's. The running
+// norms of a ResNet are none there.
+bool IsSparedByTrainer(const std::string& name);
+
 // The ranges that weight decay touches, by unit.
 std::vector<std::vector<ParameterRange>> DecayedRanges(const ModelDescription& model,
                                                        OptimizerSpec::Decay decay);

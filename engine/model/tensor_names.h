@@ -20,6 +20,8 @@ struct TensorNames {
   std::map<std::string, LinearWeight> linear;
   // What files of the model without its head leave out at the start of the names; "": nothing.
   std::string base_prefix;
+  // What files of the model with another head have in its place; "": the same.
+  std::string other_prefix;
   // Ends of names of tensors that are no parameters.
   std::vector<std::string> ignored;
   // Beginnings of names: of tensors of other heads, which are left aside; of parameters that may be
@@ -33,6 +35,11 @@ struct TensorNames {
   // The matrix of logits, and where the model ties it the parameter that it is ("": it does not):
   // then a file may have it too, or in that one's place.
   std::string head, tied_to;
+  // Parameters of which files may have fewer rows: the others are the mean of those.
+  std::set<std::string> grown;
+  // A tensor of another shape than its parameter is left aside, and the parameter begun anew
+  // (--ignore-mismatched-sizes); otherwise it is an error.
+  bool ignores_sizes = false;
 };
 
 }  // namespace spillway

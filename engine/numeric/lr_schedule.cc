@@ -17,19 +17,107 @@ double Ratio(int64_t numerator, int64_t denominator) {
   return static_cast<double>(numerator) / static_cast<double>(std::max<int64_t>(1, denominator));
 }
 
-// transformers/optimization.py: _get_{constant,linear,cosine}_schedule_with_warmup_lr_lambda.
-double TransformersFactor(const ScheduleSpec& spec, int64_t current_step, int64_t total_steps) {
+double Wave(double cycles) { return 0.5 * (1.0 + std::cos(std::numbers::pi * cycles)); }
+
+// _get_cosine_schedule_with_warmup_lr_lambda, behind the warm-up.
+double CosineFactor(const ScheduleSpec& spec, double progress, double least) {
+  const double factor = Wave(spec.num_cycles * 2.0 * progress);
+  return std::max(0.0, factor * (1 - least) + least);
+}
+
+// What of the rate kCosineWithMinLr and kCosineWarmupWithMinLr end with.
+double LeastFactor(const ScheduleSpec& spec, double base_lr) {
+  return spec.min_lr ? *spec.min_lr / base_lr : spec.min_lr_rate;
+}
+
+// _get_cosine_with_min_lr_schedule_with_warmup_lr_rate_lambda
+double CosineWarmupFactor(const ScheduleSpec& spec, double base_lr, int64_t current_step,
+                          int64_t total_steps) {
+  if (current_step < spec.warmup_steps) {
+    if (!spec.warmup_lr_rate) return Ratio(current_step + 1, spec.warmup_steps);
+    const double begin = *spec.warmup_lr_rate;
+    return begin + (1.0 - begin) * static_cast<double>(current_step) /
+                       static_cast<double>(std::max<int64_t>(1, spec.warmup_steps - 1));
+  }
+  return CosineFactor(spec,
+                      Ratio(current_step - spec.warmup_steps + 1, total_steps - spec.warmup_steps),
+                      LeastFactor(spec, base_lr));
+}
+
+// _get_polynomial_decay_schedule_with_warmup_lr_lambda, behind the warm-up.
+double PolynomialFactor(const ScheduleSpec& spec, double base_lr, int64_t current_step,
+                        int64_t total_steps) {
+  if (current_step > total_steps) return spec.lr_end / base_lr;
+  const double left = 1 - Ratio(current_step - spec.warmup_steps, total_steps - spec.warmup_steps);
+  const double decayed = (base_lr - spec.lr_end) * std::pow(left, spec.power) + spec.lr_end;
+  return decayed / base_lr;
+}
+
+// _get_wsd_scheduler_lambda
+double WarmupStableDecayFactor(const ScheduleSpec& spec, int64_t current_step,
+                               int64_t total_steps) {
+  using Curve = ScheduleSpec::Curve;
+  const auto above_least = [&](double factor) {
+    return std::max(0.0, factor * (1.0 - spec.min_lr_ratio) + spec.min_lr_ratio);
+  };
+  if (current_step < spec.warmup_steps) {
+    const double progress = Ratio(current_step, spec.warmup_steps);
+    switch (spec.warmup_curve) {
+      case Curve::kLinear:
+        return above_least(progress);
+      case Curve::kCosine:
+        return above_least(0.5 * (1.0 - std::cos(std::numbers::pi * progress)));
+      case Curve::kOneMinusSqrt:
+        return above_least(1.0 - std::sqrt(1.0 - progress));
+    }
+  }
+  const int64_t stable =
+      spec.num_stable_steps.value_or(total_steps - spec.warmup_steps - spec.num_decay_steps);
+  const int64_t decayed = current_step - spec.warmup_steps - stable;
+  if (decayed < 0) return 1;
+  if (decayed >= spec.num_decay_steps) return spec.min_lr_ratio;
+  const double progress = Ratio(decayed, spec.num_decay_steps);
+  switch (spec.decay_curve) {
+    case Curve::kLinear:
+      return above_least(1.0 - progress);
+    case Curve::kCosine:
+      return above_least(Wave(spec.num_cycles * 2.0 * progress));
+    case Curve::kOneMinusSqrt:
+      return above_least(1.0 - std::sqrt(progress));
+  }
+  SPILLWAY_CHECK(false);
+}
+
+// transformers/optimization.py: what multiplies the rate after so many steps.
+double TransformersFactor(const ScheduleSpec& spec, double base_lr, int64_t current_step,
+                          int64_t total_steps) {
+  if (FollowsMetric(spec.kind)) return 1;
+  if (spec.kind == ScheduleKind::kCosineWarmupWithMinLr) {
+    return CosineWarmupFactor(spec, base_lr, current_step, total_steps);
+  }
+  if (spec.kind == ScheduleKind::kWarmupStableDecay) {
+    return WarmupStableDecayFactor(spec, current_step, total_steps);
+  }
   if (current_step < spec.warmup_steps) {
     return Ratio(current_step, spec.warmup_steps);
   }
+  const double progress = Ratio(current_step - spec.warmup_steps, total_steps - spec.warmup_steps);
   switch (spec.kind) {
     case ScheduleKind::kLinear:
       return std::max(0.0, Ratio(total_steps - current_step, total_steps - spec.warmup_steps));
-    case ScheduleKind::kCosine: {
-      const double progress =
-          Ratio(current_step - spec.warmup_steps, total_steps - spec.warmup_steps);
-      return std::max(0.0,
-                      0.5 * (1.0 + std::cos(std::numbers::pi * spec.num_cycles * 2.0 * progress)));
+    case ScheduleKind::kCosine:
+      return CosineFactor(spec, progress, 0);
+    case ScheduleKind::kCosineWithMinLr:
+      return CosineFactor(spec, progress, LeastFactor(spec, base_lr));
+    case ScheduleKind::kCosineWithRestarts:
+      return progress >= 1 ? 0 : Wave(std::fmod(spec.num_cycles * progress, 1.0));
+    case ScheduleKind::kPolynomial:
+      return PolynomialFactor(spec, base_lr, current_step, total_steps);
+    case ScheduleKind::kInverseSqrt: {
+      const int64_t scale =
+          spec.timescale.value_or(spec.warmup_steps > 0 ? spec.warmup_steps : 10'000);
+      return 1.0 / std::sqrt(static_cast<double>(current_step + scale - spec.warmup_steps) /
+                             static_cast<double>(scale));
     }
     default:
       return 1;
@@ -124,8 +212,11 @@ absl::Status Invalid(absl::string_view field, double value, absl::string_view li
 }  // namespace
 
 absl::string_view ScheduleName(ScheduleKind kind) {
-  return EnumName(kind, {"constant", "linear", "cosine", "WarmupLR", "WarmupDecayLR",
-                         "WarmupCosineLR", "LRRangeTest", "OneCycle"});
+  return EnumName(
+      kind,
+      {"constant", "linear", "cosine", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "LRRangeTest",
+       "OneCycle", "cosine_with_restarts", "polynomial", "inverse_sqrt", "cosine_with_min_lr",
+       "cosine_warmup_with_min_lr", "warmup_stable_decay", "reduce_lr_on_plateau", "greedy"});
 }
 
 absl::Status ValidateSchedule(const ScheduleSpec& spec) {
@@ -136,10 +227,19 @@ absl::Status ValidateSchedule(const ScheduleSpec& spec) {
   if (!std::isfinite(spec.num_cycles)) {
     return Invalid("num_cycles", spec.num_cycles, "finite");
   }
-  for (const auto& [name, value] : {std::pair{"warmup_min_lr", spec.warmup_min_lr},
-                                    {"warmup_max_lr", spec.warmup_max_lr.value_or(0)},
-                                    {"warmup_min_ratio", spec.warmup_min_ratio},
-                                    {"cos_min_ratio", spec.cos_min_ratio}}) {
+  for (const auto& [name, value] :
+       {std::pair{"warmup_min_lr", spec.warmup_min_lr},
+        {"warmup_max_lr", spec.warmup_max_lr.value_or(0)},
+        {"warmup_min_ratio", spec.warmup_min_ratio},
+        {"cos_min_ratio", spec.cos_min_ratio},
+        {"lr_end", spec.lr_end},
+        {"power", spec.power},
+        {"min_lr", spec.min_lr.value_or(0)},
+        {"min_lr_rate", spec.min_lr_rate},
+        {"warmup_lr_rate", spec.warmup_lr_rate.value_or(0)},
+        {"min_lr_ratio", spec.min_lr_ratio},
+        {"num_decay_steps", static_cast<double>(spec.num_decay_steps)},
+        {"num_stable_steps", static_cast<double>(spec.num_stable_steps.value_or(0))}}) {
     if (!not_negative(value)) return Invalid(name, value, "0 or more");
   }
   if (spec.total_num_steps && *spec.total_num_steps < 1) {
@@ -168,7 +268,14 @@ absl::Status ValidateSchedule(const ScheduleSpec& spec) {
                                     {"decay_step_size", cycle.decay_steps}}) {
     if (value < 0) return Invalid(name, static_cast<double>(value), "0 or more");
   }
-  return absl::OkStatus();
+  if (spec.timescale && *spec.timescale < 1) {
+    return Invalid("timescale", static_cast<double>(*spec.timescale), "1 or more");
+  }
+  return ValidateMetricSchedule(spec.metric);
+}
+
+bool FollowsMetric(ScheduleKind kind) {
+  return kind == ScheduleKind::kReduceOnPlateau || kind == ScheduleKind::kGreedy;
 }
 
 double LearningRate(const ScheduleSpec& spec, double base_lr, int64_t step, int64_t total_steps) {
@@ -178,7 +285,15 @@ double LearningRate(const ScheduleSpec& spec, double base_lr, int64_t step, int6
     case ScheduleKind::kConstant:
     case ScheduleKind::kLinear:
     case ScheduleKind::kCosine:
-      return base_lr * TransformersFactor(spec, step - 1, total_steps);
+    case ScheduleKind::kCosineWithRestarts:
+    case ScheduleKind::kPolynomial:
+    case ScheduleKind::kInverseSqrt:
+    case ScheduleKind::kCosineWithMinLr:
+    case ScheduleKind::kCosineWarmupWithMinLr:
+    case ScheduleKind::kWarmupStableDecay:
+    case ScheduleKind::kReduceOnPlateau:
+    case ScheduleKind::kGreedy:
+      return base_lr * TransformersFactor(spec, base_lr, step - 1, total_steps);
     case ScheduleKind::kWarmupLr:
     case ScheduleKind::kWarmupDecayLr:
       return WarmupLr(spec, base_lr, step - 2, decay_steps);

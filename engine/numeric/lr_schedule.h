@@ -1,7 +1,7 @@
 // Learning rates as functions of the step.
 //
-// constant, linear and cosine are transformers' get_*_schedule_with_warmup; the others
-// are DeepSpeed's (deepspeed/runtime/lr_schedules.py, 0.19.8). What is returned is
+// Those in lower case are transformers' (get_scheduler, 5.24); the others are DeepSpeed's
+// (deepspeed/runtime/lr_schedules.py, 0.19.8). What is returned is
 // the rate *applied in* training step k, which both libraries set before that step:
 // - transformers evaluates its lambda at k - 1, so with warm-up step 1 has rate 0;
 // - DeepSpeed's schedulers start at the minimum and are stepped after each update, so
@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "engine/numeric/metric_schedule.h"
 
 namespace spillway {
 
@@ -29,6 +30,14 @@ struct ScheduleSpec {
     kWarmupCosineLr,  // DeepSpeed WarmupCosineLR
     kLrRangeTest,     // DeepSpeed LRRangeTest: the rate grows until training diverges
     kOneCycle,        // DeepSpeed OneCycle: the rate goes up and down once, then decays
+    kCosineWithRestarts,
+    kPolynomial,
+    kInverseSqrt,
+    kCosineWithMinLr,
+    kCosineWarmupWithMinLr,  // ... whose warm-up begins above 0
+    kWarmupStableDecay,
+    kReduceOnPlateau,  // follows evaluations: the rate is a state's (metric_schedule.h)
+    kGreedy,           // likewise
   };
   enum class WarmupType : uint8_t { kLog, kLinear };  // DeepSpeed's
 
@@ -36,7 +45,23 @@ struct ScheduleSpec {
   int64_t warmup_steps = 0;  // DeepSpeed's warmup_num_steps: 1000 there by default, at least 2
   double warmup_part = 0;    // where above 0, warmup_steps becomes this part of the run's steps
 
-  double num_cycles = 0.5;  // kCosine
+  // transformers' lr_scheduler_kwargs, by their names there.
+  double num_cycles = 0.5;  // kCosine and its like; kCosineWithRestarts: 1 there
+  double lr_end = 1e-7;     // kPolynomial
+  double power = 1;         // kPolynomial
+  std::optional<int64_t> timescale = std::nullopt;  // kInverseSqrt; absent: the warm-up, or 10,000
+  // kCosineWithMinLr, kCosineWarmupWithMinLr: of the optimizer's rate, or in its place.
+  double min_lr_rate = 0;
+  std::optional<double> min_lr = std::nullopt;
+  std::optional<double> warmup_lr_rate = std::nullopt;  // kCosineWarmupWithMinLr
+  // kWarmupStableDecay. Steps in which the rate decays, and before those steps in which it stays
+  // (absent: what the run leaves).
+  enum class Curve : uint8_t { kLinear, kCosine, kOneMinusSqrt };
+  int64_t num_decay_steps = 0;
+  std::optional<int64_t> num_stable_steps = std::nullopt;
+  Curve warmup_curve = Curve::kLinear, decay_curve = Curve::kCosine;
+  double min_lr_ratio = 0;
+  MetricScheduleSpec metric = {};  // kReduceOnPlateau, kGreedy
 
   // DeepSpeed's.
   WarmupType warmup_type = WarmupType::kLog;
@@ -81,14 +106,17 @@ struct ScheduleSpec {
   friend bool operator==(const ScheduleSpec&, const ScheduleSpec&) = default;
 };
 
-// "constant", "linear", "cosine", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "LRRangeTest",
-// "OneCycle".
+// As transformers or DeepSpeed call it: "constant", "WarmupLR", "reduce_lr_on_plateau", ...
 absl::string_view ScheduleName(ScheduleSpec::Kind kind);
 
 // kInvalidArgument, naming the field, when a number makes no sense.
 absl::Status ValidateSchedule(const ScheduleSpec& spec);
 
-// The rate applied in training step `step` (from 1) of a run of `total_steps`.
+// The rate follows evaluations: FollowMetric makes it.
+bool FollowsMetric(ScheduleSpec::Kind kind);
+
+// The rate applied in training step `step` (from 1) of a run of `total_steps`. Of a schedule that
+// follows evaluations `base_lr` is the rate as it is.
 double LearningRate(const ScheduleSpec& spec, double base_lr, int64_t step, int64_t total_steps);
 
 // beta1 and beta2 applied in training step `step`, where the schedule moves them and they are not

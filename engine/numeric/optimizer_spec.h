@@ -22,6 +22,7 @@ struct OptimizerSpec {
   enum class Decay : uint8_t {
     kAll,       // as torch.optim does
     kMatrices,  // only tensors of two or more dimensions: no biases, no norms
+    kTrainer,   // as Hugging Face's Trainer does: no biases, no norms, by the names of both
   };
 
   Kind kind = Kind::kAdamW;

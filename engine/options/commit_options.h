@@ -15,6 +15,7 @@ inline constexpr double kAutoCommitCostPart = 0.01;
 struct CommitOptions {
   // Beside the commits at a signal and at the end: steps, or time, between two; 0: neither.
   int64_t commit_every = 0;
+  double commit_part = 0;  // above 0: commit_every becomes this part of the run's steps
   double commit_seconds = 0;
   double commit_cost_part = 0;  // of the time that commits by time may cost; 0: whatever they do
   bool no_commit = false;

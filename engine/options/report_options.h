@@ -33,6 +33,7 @@ struct ReportOptions {
   bool explain = false;  // the log has the whole plan, line by line
 
   int64_t eval_every = 0;         // 0: only at the end, when there is evaluation data
+  double eval_part = 0;           // above 0: eval_every becomes this part of the run's steps
   bool eval_every_epoch = false;  // eval_every becomes an epoch's steps
   std::string metric = "loss";    // by which one is the best: of MeasureKinds
 

@@ -14,7 +14,8 @@ struct Changeable {
 const std::vector<Changeable>& AllChangeable() {
   static const std::vector<Changeable>& all = *new std::vector<Changeable>{
       {"lr", {"lr"}},
-      {"schedule", {"schedule", "warmup", "schedule details", "range test", "cycle"}},
+      {"schedule",
+       {"schedule", "warmup", "schedule details", "schedule arguments", "range test", "cycle"}},
       {"clip", {"clip"}},
       {"micro-batch", {"micro-batch", "accumulate"}},
       {"threads", {"threads"}},
@@ -54,6 +55,14 @@ absl::string_view ChangeableBy(absl::string_view name) {
     }
   }
   return "";
+}
+
+std::string NotFiniteRemedy(DType dtype) {
+  return absl::StrCat(
+      "lower --lr or raise --warmup, from a commit on with --resume --allow-change lr,schedule",
+      dtype == DType::kFloat32
+          ? ""
+          : ", or use --dtype fp32, for which a new run begins with an export (spillway export)");
 }
 
 }  // namespace spillway

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "engine/numeric/dtype.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace spillway {
@@ -29,6 +30,10 @@ const std::vector<std::string>& ChangeableNames();
 
 // By which of them the value `name` of a run's identity may change; "": by none.
 absl::string_view ChangeableBy(absl::string_view name);
+
+// What to do where a loss or gradient is not finite: what --resume may change, and what only
+// another run can.
+std::string NotFiniteRemedy(DType dtype);
 
 // Where the samples of steps are counted from: a run that takes more or fewer of them a step than
 // before goes on with the first that it has not taken.

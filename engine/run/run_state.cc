@@ -60,10 +60,19 @@ bool DependsOnSteps(const ScheduleSpec& schedule) {
     case ScheduleSpec::Kind::kWarmupLr:
     case ScheduleSpec::Kind::kLrRangeTest:
     case ScheduleSpec::Kind::kOneCycle:
+    case ScheduleSpec::Kind::kInverseSqrt:
+    case ScheduleSpec::Kind::kReduceOnPlateau:
+    case ScheduleSpec::Kind::kGreedy:
       return false;
     case ScheduleSpec::Kind::kLinear:
     case ScheduleSpec::Kind::kCosine:
+    case ScheduleSpec::Kind::kCosineWithRestarts:
+    case ScheduleSpec::Kind::kPolynomial:
+    case ScheduleSpec::Kind::kCosineWithMinLr:
+    case ScheduleSpec::Kind::kCosineWarmupWithMinLr:
       return true;
+    case ScheduleSpec::Kind::kWarmupStableDecay:
+      return !schedule.num_stable_steps;
     case ScheduleSpec::Kind::kWarmupDecayLr:
     case ScheduleSpec::Kind::kWarmupCosineLr:
       return !schedule.total_num_steps;
@@ -82,6 +91,34 @@ std::string Described(const ScheduleSpec::OneCycle& cycle) {
       cycle.second_steps, ",", cycle.first_stairs, ",", cycle.second_stairs, ",",
       Exact(cycle.decay_rate), ",", cycle.decay_steps, ",",
       cycle.moves_betas ? absl::StrCat(Exact(cycle.min_beta1), ",", Exact(cycle.max_beta1)) : "-");
+}
+
+// transformers' lr_scheduler_kwargs that the kinds before did not have.
+std::string DescribedArguments(const ScheduleSpec& s) {
+  const auto or_none = [](const auto& value) {
+    return value ? Exact(static_cast<double>(*value)) : std::string("-");
+  };
+  const MetricScheduleSpec& m = s.metric;
+  return absl::StrCat(Exact(s.lr_end), ",", Exact(s.power), ",", or_none(s.timescale), ",",
+                      Exact(s.min_lr_rate), ",", or_none(s.min_lr), ",", or_none(s.warmup_lr_rate),
+                      ",", s.num_decay_steps, ",", or_none(s.num_stable_steps), ",",
+                      static_cast<int>(s.warmup_curve), ",", static_cast<int>(s.decay_curve), ",",
+                      Exact(s.min_lr_ratio), ",", m.higher_is_better, ",", Exact(m.factor), ",",
+                      m.patience, ",", Exact(m.threshold), ",", m.relative_threshold, ",",
+                      m.cooldown, ",", m.warmup, ",", Exact(m.min_lr), ",", Exact(m.max_lr), ",",
+                      Exact(m.eps), ",", m.window_size, ",", m.reset_start);
+}
+
+std::string DecayName(OptimizerSpec::Decay decay) {
+  switch (decay) {
+    case OptimizerSpec::Decay::kAll:
+      return "all";
+    case OptimizerSpec::Decay::kMatrices:
+      return "matrices";
+    case OptimizerSpec::Decay::kTrainer:
+      return "trainer";
+  }
+  return "";
 }
 
 // Numbers as their bytes: there may be millions of them.
@@ -222,6 +259,9 @@ std::string EncodeRunState(const RunState& state) {
                         {"iteration", state.loss_scale.iteration},
                         {"last_overflow_iteration", state.loss_scale.last_overflow_iteration},
                         {"hysteresis_left", state.loss_scale.hysteresis_left}};
+  if (state.metric_schedule != MetricScheduleState()) {
+    json["metric_schedule"] = ToJson(state.metric_schedule);
+  }
   if (state.loss_scale.overflows_in_a_row > 0) {
     json["loss_scale"]["overflows_in_a_row"] = state.loss_scale.overflows_in_a_row;
   }
@@ -258,6 +298,9 @@ absl::StatusOr<RunState> DecodeRunState(const std::string& text) {
     RETURN_IF_ERROR(ReadCount(json, "step", &state.step));
     RETURN_IF_ERROR(ReadCount(json, "applied_steps", &state.applied_steps));
     state.finished = json.at("finished").get<bool>();
+    if (json.contains("metric_schedule")) {
+      state.metric_schedule = MetricScheduleStateFromJson(json.at("metric_schedule"));
+    }
     const auto& scale = json.at("loss_scale");
     state.loss_scale.scale = scale.at("scale").get<double>();
     RETURN_IF_ERROR(ReadCount(scale, "iteration", &state.loss_scale.iteration));
@@ -331,7 +374,7 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
   add("betas", absl::StrCat(Exact(o.beta1), ",", Exact(o.beta2)));
   add("eps", Exact(o.eps));
   add("weight-decay", Exact(o.weight_decay));
-  add("decay", o.decay == OptimizerSpec::Decay::kAll ? "all" : "matrices");
+  add("decay", DecayName(o.decay));
   add("momentum", absl::StrCat(Exact(o.momentum), ",", Exact(o.dampening), ",",
                                o.nesterov ? "nesterov" : "plain"));
   add("clip", Exact(options.clip));
@@ -342,6 +385,7 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
                    Exact(s.warmup_min_lr), ",", s.warmup_max_lr ? Exact(*s.warmup_max_lr) : "-",
                    ",", Exact(s.warmup_min_ratio), ",", Exact(s.cos_min_ratio), ",",
                    s.total_num_steps ? absl::StrCat(*s.total_num_steps) : "-"));
+  if (s.kind > ScheduleSpec::Kind::kOneCycle) add("schedule arguments", DescribedArguments(s));
   if (s.kind == ScheduleSpec::Kind::kLrRangeTest) add("range test", Described(s.range_test));
   if (s.kind == ScheduleSpec::Kind::kOneCycle) add("cycle", Described(s.one_cycle));
   if (o.moments != MomentFormat::kFloat32) add("moments", MomentFormatName(o.moments));
@@ -373,6 +417,10 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
                      Exact(l.min_scale)));
   }
   if (DependsOnSteps(s)) add("steps", absl::StrCat(options.steps));
+  if (FollowsMetric(s.kind)) {
+    add("eval-every", absl::StrCat(options.eval_every));
+    add("metric", options.metric);
+  }
   if (options.ranks > 1) {
     add("communication-dtype", std::string(ExchangeFormatName(options.communication_format)));
     // Copies of a shard are summed by themselves.

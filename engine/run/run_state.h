@@ -11,6 +11,7 @@
 #include "engine/model/model_description.h"
 #include "engine/model/state_buffer.h"
 #include "engine/numeric/loss_scale.h"
+#include "engine/numeric/metric_schedule.h"
 #include "engine/options/run_change.h"
 #include "engine/options/train_options.h"
 #include "io/file_system.h"
@@ -33,6 +34,7 @@ struct RunState {
   int64_t applied_steps = 0;  // of these, not skipped: what bias corrections count
   bool finished = false;
   LossScaleState loss_scale;
+  MetricScheduleState metric_schedule = {};  // of a schedule that follows evaluations
   DType dtype = DType::kBFloat16;
   int threads = 0;
   // (name, value) pairs that must be the same on resume.

@@ -55,8 +55,11 @@ absl::Status Generator::Describe() {
 // The most tokens that are computed at once.
 int64_t Generator::LongestInput() const {
   if (!units_.continues()) return text_positions_;
-  const bool outgrows = options_.prompt_tokens + options_.new_tokens > options_.positions;
-  return std::max(options_.prompt_tokens, outgrows ? options_.positions / 2 + 1 : 1);
+  const int64_t all = options_.prompt_tokens + options_.new_tokens;
+  const int64_t change = options_.angles_change_behind;
+  const bool outgrows = all > options_.positions, changes = change > 0 && all > change;
+  return std::max({options_.prompt_tokens, outgrows ? options_.positions / 2 + 1 : 1,
+                   changes ? std::min(change + 1, text_positions_) : 1});
 }
 
 absl::StatusOr<uint64_t> Generator::MeasurePeakBytes() {
@@ -176,6 +179,10 @@ absl::StatusOr<std::vector<torch::Tensor>> Generator::Append(const std::vector<R
       }
       text.outgrown = true;
       text.tokens.erase(text.tokens.begin(), text.tokens.end() - (options_.positions / 2 + 1));
+      text.computed = 0;
+    }
+    const int64_t change = options_.angles_change_behind;
+    if (text.computed <= change && static_cast<int64_t>(text.tokens.size()) > change) {
       text.computed = 0;
     }
     if (!units_.continues()) text.computed = 0;

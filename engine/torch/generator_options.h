@@ -25,6 +25,9 @@ struct GeneratorOptions {
 
   // The positions that the model knows: its longest text.
   int64_t positions = 1024;
+  // Texts of more tokens turn all their keys by other angles (RotaryConfig::Scaling::kLong), so
+  // that what was kept of them is computed again; 0: none do.
+  int64_t angles_change_behind = 0;
   int rows = 1;  // texts at a time
   // What is going to be asked of a row at most: the tokens of its first Append, and those appended
   // later, one at a time. Memory is set aside for them.

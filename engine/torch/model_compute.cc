@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/options/run_change.h"
 #include "engine/torch/guarded.h"
 #include "engine/torch/rows_looked_up.h"
 #include "engine/torch/text_passes.h"
@@ -348,9 +349,8 @@ absl::Status ModelCompute::CheckLoss() {
   if (dry_run_ || std::isfinite(loss) || options_.dtype == DType::kFloat16) return absl::OkStatus();
   return absl::OutOfRangeError(
       absl::StrCat("step ", step_, ": the loss is not finite (", loss, ") after unit ",
-                   description_.units[num_units() - 1].name, "; ",
-                   options_.dtype == DType::kFloat32 ? "" : "use --dtype fp32, or ",
-                   "lower --lr or raise --warmup; earlier commits are good"));
+                   description_.units[num_units() - 1].name, "; ", NotFiniteRemedy(options_.dtype),
+                   "; earlier commits are good"));
 }
 
 }  // namespace spillway

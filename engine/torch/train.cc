@@ -277,9 +277,11 @@ void ResolveSteps(int64_t samples, TrainOptions* options) {
   if (options->steps == 0) options->steps = StepsForEpochs(options->epochs, samples, batch);
   if (options->eval_every_epoch) options->eval_every = StepsForEpochs(1, samples, batch);
   ScheduleSpec& schedule = options->schedule;
-  if (schedule.warmup_part > 0) {
-    schedule.warmup_steps =
-        static_cast<int64_t>(std::ceil(schedule.warmup_part * static_cast<double>(options->steps)));
+  for (const auto& [part, steps] : {std::pair{schedule.warmup_part, &schedule.warmup_steps},
+                                    {options->eval_part, &options->eval_every},
+                                    {options->commit_part, &options->commit_every}}) {
+    if (part <= 0) continue;
+    *steps = static_cast<int64_t>(std::ceil(part * static_cast<double>(options->steps)));
   }
   if (options->rank == 0 && schedule.warmup_steps >= options->steps) {
     LogWarning(absl::StrCat("the learning rate never reaches its full value: the warm-up takes ",

@@ -1,6 +1,7 @@
 #include "engine/train/trainer.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -15,6 +16,8 @@
 #include "engine/machine/memory_limits.h"
 #include "engine/model/model_description.h"
 #include "engine/numeric/lr_schedule.h"
+#include "engine/numeric/metric_schedule.h"
+#include "engine/options/run_change.h"
 #include "engine/ranks/patient_ranks.h"
 #include "engine/ranks/shard_plan.h"
 #include "engine/report/metrics.h"
@@ -133,6 +136,13 @@ absl::Status Trainer::BringFirstState(WeightSource* weights) {
   }
   RETURN_IF_ERROR(context_.compute->SetBuffers(state_.buffers));
   RETURN_IF_ERROR(setup_->RestoreOptimizer(state_));
+  // Another rate or schedule begins where it is said to.
+  const bool other_rate =
+      std::any_of(state_.changes.begin(), state_.changes.end(), [&](const RunChange& change) {
+        const absl::string_view by = ChangeableBy(change.name);
+        return change.step == state_.step + 1 && (by == "lr" || by == "schedule");
+      });
+  if (other_rate) state_.metric_schedule = MetricScheduleState();
   RETURN_IF_ERROR(setup_->manager()->LoadResident());
   LogInfo(absl::StrCat("resuming after step ", state_.step));
   return absl::OkStatus();
@@ -226,7 +236,7 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, StepProgress& progre
     }
     RETURN_IF_ERROR(found.status());
     given_up = !*found;
-    if (*found) TakeEvaluation(**found, result);
+    if (*found) RETURN_IF_ERROR(TakeEvaluation(**found, result));
   }
   stop |= given_up;
   // Without commits nobody can make up for an evaluation.
@@ -355,8 +365,9 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   row.deferred = deferred;
   // Skipped steps advance neither the schedule nor the bias corrections.
   UpdateScalars scalars = {.step = state_.applied_steps + 1};
-  scalars.learning_rate = LearningRate(options_.schedule, options_.optimizer.learning_rate,
-                                       scalars.step, options_.steps);
+  scalars.learning_rate = LearningRate(
+      options_.schedule, state_.metric_schedule.rate.value_or(options_.optimizer.learning_rate),
+      scalars.step, options_.steps);
   scalars.betas = ScheduledBetas(options_.schedule, scalars.step);
   row.learning_rate = scalars.learning_rate;
   if (half) row.loss_scale = loss_scale;
@@ -394,8 +405,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
     if (!total.finite && !half) {
       return absl::OutOfRangeError(absl::StrCat(
           "step ", step, ": a gradient is not finite (the norm is ", norm, "); ",
-          options_.dtype == DType::kFloat32 ? "" : "use --dtype fp32, or ",
-          "lower --lr or raise --warmup; ",
+          NotFiniteRemedy(options_.dtype), "; ",
           commits_->last_step() > 0 ? "earlier commits are good" : "no commit was made before"));
     }
     scalars.gradient_scale = ClipCoefficient(options_.clip, norm) / loss_scale;
@@ -451,18 +461,31 @@ absl::StatusOr<bool> Trainer::EvaluateFirst(TrainResult& result) {
     result.first_evaluation_loss = first->loss;
     LogInfo(absl::StrFormat("held-out loss before training %.4f", first->loss));
   } else if (first) {
-    TakeEvaluation(*first, result);
+    RETURN_IF_ERROR(TakeEvaluation(*first, result));
   }
   return first.has_value();
 }
 
-void Trainer::TakeEvaluation(const EvaluationMetrics& metrics, TrainResult& result) {
+absl::Status Trainer::TakeEvaluation(const EvaluationMetrics& metrics, TrainResult& result) {
   result.evaluation_loss = metrics.loss;
   result.evaluation_quality = metrics.quality;
   const bool best = journal_->best() && journal_->best()->step == metrics.step;
   LogInfo(absl::StrFormat("step %d: held-out loss %.4f%s%s", metrics.step, metrics.loss,
                           BesideLossText(metrics.loss, metrics.quality),
                           best ? ", the best so far" : ""));
+  if (!FollowsMetric(options_.schedule.kind)) return absl::OkStatus();
+  // Texts that were made are measured by the first rank alone.
+  ASSIGN_OR_RETURN(const int64_t bits,
+                   totals_->OfFirstRank(std::bit_cast<int64_t>(metrics.metric_value())));
+  const std::optional<double> had = state_.metric_schedule.rate;
+  FollowMetric(options_.schedule.metric, options_.optimizer.learning_rate,
+               std::bit_cast<double>(bits), state_.metric_schedule);
+  if (state_.metric_schedule.rate != had) {
+    LogInfo(
+        absl::StrFormat("the learning rate is %g from the next step on",
+                        state_.metric_schedule.rate.value_or(options_.optimizer.learning_rate)));
+  }
+  return absl::OkStatus();
 }
 
 // None: it was given up, as the run is to stop.

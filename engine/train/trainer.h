@@ -65,7 +65,7 @@ class Trainer {
   absl::Status RunOps(int64_t count);
   // Before step 1, or where an earlier process had to stop before it could. False: given up.
   absl::StatusOr<bool> EvaluateFirst(TrainResult& result);
-  void TakeEvaluation(const EvaluationMetrics& metrics, TrainResult& result);
+  absl::Status TakeEvaluation(const EvaluationMetrics& metrics, TrainResult& result);
   absl::StatusOr<std::optional<EvaluationMetrics>> Evaluate();
   absl::StatusOr<bool> StopsNow();
   absl::Status AbandonEnqueued();

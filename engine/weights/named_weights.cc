@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "engine/base/stop_signal.h"
 #include "engine/model/packed_parameters.h"
 #include "engine/weights/packed_cache.h"
 #include "engine/weights/packed_tensors.h"
@@ -38,7 +39,8 @@ std::string WithoutGamma(absl::string_view name) {
 }
 
 // The name of a file's tensor in a whole model's file.
-std::string WholeName(const TensorNames& names, const std::string& written) {
+std::string WholeName(const TensorNames& names, absl::string_view written) {
+  if (!names.other_prefix.empty()) absl::ConsumePrefix(&written, names.other_prefix);
   const std::string name = WithoutGamma(written);
   const auto alias = names.aliases.find(name);
   if (alias != names.aliases.end()) return alias->second;
@@ -55,10 +57,42 @@ bool BeginsWithAny(const std::string& name, const std::vector<std::string>& begi
 }
 
 // `name`: in the file.
+bool IsOfOtherHead(const TensorNames& names, const std::string& name,
+                   const std::string& whole_name) {
+  return BeginsWithAny(name, names.other_heads) || BeginsWithAny(whole_name, names.other_heads);
+}
+
 bool IsIgnored(const TensorNames& names, const std::string& name, const std::string& whole_name) {
-  return BeginsWithAny(name, names.other_heads) || BeginsWithAny(whole_name, names.other_heads) ||
+  return IsOfOtherHead(names, name, whole_name) ||
          std::any_of(names.ignored.begin(), names.ignored.end(),
                      [&](const std::string& end) { return absl::EndsWith(whole_name, end); });
+}
+
+bool IsOfFloats(const SafetensorsTensor& tensor) {
+  return tensor.dtype == "F32" || tensor.dtype == "F16" || tensor.dtype == "BF16";
+}
+
+// Whether the tensor has the first rows of a parameter of `shape`, and lacks some.
+bool HasFewerRows(const SafetensorsTensor& tensor, const Shape& shape) {
+  if (tensor.shape.size() != shape.size() || shape.empty()) return false;
+  return tensor.shape[0] > 0 && tensor.shape[0] < shape[0] &&
+         std::equal(shape.begin() + 1, shape.end(), tensor.shape.begin() + 1);
+}
+
+// Whether the parameter `name` of `shape` is begun anew although the files have this tensor for it.
+bool IsLeftForItsSize(const TensorNames& names, const SafetensorsTensor& tensor,
+                      const std::string& name, const Shape& shape) {
+  if (!names.ignores_sizes || tensor.shape == shape || !IsOfFloats(tensor)) return false;
+  return !names.grown.contains(name) || !HasFewerRows(tensor, shape);
+}
+
+// Some of them, and how many more there are.
+std::string ShownNames(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 8;
+  const size_t count = std::min(names.size(), kMost);
+  return absl::StrCat(
+      absl::StrJoin(names.begin(), names.begin() + count, ", "),
+      count < names.size() ? absl::StrCat(" and ", names.size() - count, " more") : "");
 }
 
 absl::Status CheckTensor(const SafetensorsTensor& tensor, const Shape& expected,
@@ -68,9 +102,7 @@ absl::Status CheckTensor(const SafetensorsTensor& tensor, const Shape& expected,
                                                    ShapeText(tensor.shape), "; config.json means ",
                                                    ShapeText(expected)));
   }
-  const bool known = whole
-                         ? tensor.dtype == "I64"
-                         : tensor.dtype == "F32" || tensor.dtype == "F16" || tensor.dtype == "BF16";
+  const bool known = whole ? tensor.dtype == "I64" : IsOfFloats(tensor);
   if (!known) {
     return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " has dtype ",
                                                    tensor.dtype, "; expected ",
@@ -115,12 +147,13 @@ class NamedWeightSource : public WeightSource {
   // name in the file is `initial`'s.
   NamedWeightSource(SafetensorsModel* model, PackedTensors packed,
                     std::map<std::string, ParameterDescription> packed_parameters,
-                    std::map<std::string, std::string> names, WeightSource* initial,
-                    std::string tied_head, std::string tied_to)
+                    std::map<std::string, std::string> names, std::map<std::string, uint64_t> grown,
+                    WeightSource* initial, std::string tied_head, std::string tied_to)
       : model_(model),
         packed_(std::move(packed)),
         packed_parameters_(std::move(packed_parameters)),
         names_(std::move(names)),
+        grown_(std::move(grown)),
         initial_(initial),
         tied_head_(std::move(tied_head)),
         tied_to_(std::move(tied_to)) {}
@@ -137,15 +170,21 @@ class NamedWeightSource : public WeightSource {
         parameter != packed_parameters_.end()) {
       return Unpack(parameter->second, found->second, first, count, out);
     }
-    auto status = model_->Read(found->second, first, count, out);
-    if (!status.ok() || name != tied_to_ || tied_head_.empty()) return status;
-    return CompareTied(found->second, first, count, out);
+    const auto grown = grown_.find(name);
+    if (grown == grown_.end()) return ReadStored(name, found->second, first, count, out);
+    const uint64_t stored = std::min(count, std::max(first, grown->second) - first);
+    RETURN_IF_ERROR(ReadStored(name, found->second, first, stored, out));
+    if (stored == count) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const std::vector<float>* const mean, MeanRow(found->second));
+    for (uint64_t i = stored; i < count; ++i) out[i] = (*mean)[(first + i) % mean->size()];
+    return absl::OkStatus();
   }
 
   // One that the file repeats is compared when it is read.
   std::optional<StoredTensor> Stored(const std::string& name) const override {
     const auto found = names_.find(name);
     if (found == names_.end() || (name == tied_to_ && !tied_head_.empty())) return std::nullopt;
+    if (grown_.contains(name)) return std::nullopt;
     if (packed(name) != PackedFormat::kNone) return std::nullopt;
     return model_->Stored(found->second);
   }
@@ -160,6 +199,36 @@ class NamedWeightSource : public WeightSource {
   }
 
  private:
+  absl::Status ReadStored(const std::string& name, const std::string& tensor, uint64_t first,
+                          uint64_t count, float* out) {
+    if (count == 0) return absl::OkStatus();
+    RETURN_IF_ERROR(model_->Read(tensor, first, count, out));
+    if (name != tied_to_ || tied_head_.empty()) return absl::OkStatus();
+    return CompareTied(tensor, first, count, out);
+  }
+
+  // Of a tensor's rows, from one pass over them.
+  absl::StatusOr<const std::vector<float>*> MeanRow(const std::string& tensor) {
+    std::vector<float>& mean = means_[tensor];
+    if (!mean.empty()) return &mean;
+    const std::vector<uint64_t>& shape = model_->Find(tensor)->shape;
+    uint64_t width = 1;
+    for (size_t i = 1; i < shape.size(); ++i) width *= shape[i];
+    const uint64_t at_once = std::max<uint64_t>(1, kCompareElements / width);
+    std::vector<float> rows(width * std::min(at_once, shape[0]));
+    std::vector<double> sums(width, 0);
+    for (uint64_t row = 0; row < shape[0]; row += at_once) {
+      RETURN_IF_ERROR(StopSignal::Check());
+      const uint64_t n = std::min(at_once, shape[0] - row);
+      RETURN_IF_ERROR(model_->Read(tensor, row * width, n * width, rows.data()));
+      for (uint64_t i = 0; i < n * width; ++i) sums[i % width] += rows[i];
+    }
+    for (const double sum : sums) {
+      mean.push_back(static_cast<float>(sum / static_cast<double>(shape[0])));
+    }
+    return &mean;
+  }
+
   absl::Status Unpack(const ParameterDescription& parameter, const std::string& tensor,
                       uint64_t first, uint64_t count, float* out) {
     ASSIGN_OR_RETURN(const auto bytes, cache_.Get(tensor, [&](PackedCache::Bytes* bytes) {
@@ -193,8 +262,10 @@ class NamedWeightSource : public WeightSource {
   const PackedTensors packed_;
   const std::map<std::string, ParameterDescription> packed_parameters_;
   PackedCache cache_;
-  std::map<std::string, std::string> names_;  // of the parameter -> in the file
-  WeightSource* const initial_;               // null: all are in the file
+  std::map<std::string, std::string> names_;         // of the parameter -> in the file
+  const std::map<std::string, uint64_t> grown_;      // of the parameter -> elements in the file
+  std::map<std::string, std::vector<float>> means_;  // of the file's tensor
+  WeightSource* const initial_;                      // null: all are in the file
   const std::string tied_head_, tied_to_;
 };
 
@@ -207,7 +278,11 @@ std::map<std::string, std::string> ParametersOfTensors(const TensorNames& names,
     std::string name = WholeName(names, tensor->name);
     if (IsIgnored(names, tensor->name, name)) continue;
     if (!names.tied_to.empty() && name == names.head) name = names.tied_to;
-    if (names.shapes.contains(name)) parameters.emplace(tensor->name, std::move(name));
+    const auto shape = names.shapes.find(name);
+    if (shape == names.shapes.end() || IsLeftForItsSize(names, *tensor, name, shape->second)) {
+      continue;
+    }
+    parameters.emplace(tensor->name, std::move(name));
   }
   return parameters;
 }
@@ -245,9 +320,13 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(
   ASSIGN_OR_RETURN(PackedTensors packed, PackedTensors::Find(model));
   std::map<std::string, ParameterDescription> packed_parameters;
   std::map<std::string, std::string> names;
+  std::map<std::string, uint64_t> grown;
+  std::set<std::string> replaced;
+  std::vector<std::string> of_other_heads, of_other_sizes;
   std::string tied_head;
   for (const SafetensorsTensor* tensor : model->tensors()) {
     const std::string name = WholeName(expected, tensor->name);
+    if (IsOfOtherHead(expected, tensor->name, name)) of_other_heads.push_back(tensor->name);
     if (packed.IsBeside(tensor->name) || IsIgnored(expected, tensor->name, name)) continue;
     if (expected.zeros.contains(tensor->name)) {
       RETURN_IF_ERROR(CheckZeros(*tensor, *model));
@@ -262,7 +341,27 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(
     }
     const PackedShape quantised = packed.shape(tensor->name);
     if (quantised.format == PackedFormat::kNone) {
-      RETURN_IF_ERROR(CheckTensor(*tensor, wanted->second, expected.whole.contains(name)));
+      if (initial != nullptr &&
+          IsLeftForItsSize(expected, *tensor, wanted->first, wanted->second)) {
+        replaced.insert(wanted->first);
+        of_other_sizes.push_back(absl::StrCat(tensor->name, " ", ShapeText(tensor->shape),
+                                              ", here ", ShapeText(wanted->second)));
+        continue;
+      }
+      const bool grows =
+          expected.grown.contains(wanted->first) && HasFewerRows(*tensor, wanted->second);
+      const absl::Status fits = CheckTensor(*tensor, grows ? tensor->shape : wanted->second,
+                                            expected.whole.contains(name));
+      if (!fits.ok() && initial != nullptr && tensor->shape != wanted->second) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(fits.message(), "; --ignore-mismatched-sizes begins it anew"));
+      }
+      RETURN_IF_ERROR(fits);
+      if (grows) {
+        uint64_t stored = 1;
+        for (const uint64_t size : tensor->shape) stored *= size;
+        grown[is_tied_head ? expected.head : name] = stored;
+      }
     } else {
       const auto linear = expected.linear.find(name);
       ParameterDescription parameter{name, {wanted->second.begin(), wanted->second.end()}};
@@ -285,11 +384,15 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(
     if (tensor->name == name) known->second = name;
   }
   if (!tied_head.empty()) {
-    if (names.emplace(expected.tied_to, tied_head).second) tied_head.clear();  // it stands in
+    if (names.emplace(expected.tied_to, tied_head).second) {  // it stands in
+      if (grown.contains(expected.head)) grown[expected.tied_to] = grown[expected.head];
+      tied_head.clear();
+    }
   }
   std::vector<std::string> made;
   for (const auto& [name, shape] : expected.shapes) {
     if (names.count(name) > 0 || elsewhere.count(name) > 0) continue;
+    if (replaced.contains(name)) continue;
     if (initial != nullptr && BeginsWithAny(name, expected.new_head)) {
       made.push_back(name);
       continue;
@@ -298,12 +401,20 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(
         "tensor ", name, " ", ShapeText(shape), " is missing (",
         expected.shapes.size() - names.size(), " of ", expected.shapes.size(), " are)"));
   }
+  if (!of_other_heads.empty()) {
+    LogInfo(absl::StrCat("left aside, as tensors of another head: ", ShownNames(of_other_heads)));
+  }
+  if (!of_other_sizes.empty()) {
+    LogWarning(absl::StrCat("begun anew, for the files have them in another size: ",
+                            ShownNames(of_other_sizes)));
+  }
   if (!made.empty()) {
     LogInfo(absl::StrCat("not in the files, and so begun anew: ", absl::StrJoin(made, ", ")));
   }
-  return std::make_unique<NamedWeightSource>(model, std::move(packed), std::move(packed_parameters),
-                                             std::move(names), made.empty() ? nullptr : initial,
-                                             std::move(tied_head), expected.tied_to);
+  const bool begins_some = !made.empty() || !replaced.empty();
+  return std::make_unique<NamedWeightSource>(
+      model, std::move(packed), std::move(packed_parameters), std::move(names), std::move(grown),
+      begins_some ? initial : nullptr, std::move(tied_head), expected.tied_to);
 }
 
 }  // namespace spillway

@@ -15,7 +15,8 @@
 namespace spillway {
 
 // The parameter (or buffer) that each tensor of the files is, by the tensor's name; a parameter may
-// be there under several. Not those that are left aside or belong to no parameter.
+// be there under several. Not those that are left aside (for their size, too) or belong to no
+// parameter.
 std::map<std::string, std::string> ParametersOfTensors(const TensorNames& names,
                                                        const SafetensorsModel& model);
 
@@ -38,8 +39,13 @@ PackedMatrices PackedMatricesOf(const TensorNames& names, const WeightSource& we
 // thread only.
 //
 // `initial`, where it is given, has the values of parameters of a new head (TensorNames::new_head)
-// that are missing, as when a pre-trained encoder is to classify; it outlives the source, and a
-// line of the log names them.
+// that are missing, as when a pre-trained encoder is to classify, and of those whose tensor has
+// another size (TensorNames::ignores_sizes); it outlives the source, and lines of the log name
+// them, as they name tensors of other heads that are left aside.
+//
+// Rows that the files lack of a parameter that has grown (TensorNames::grown) are the mean of those
+// that they have, as transformers' resize_token_embeddings has it but for its draw around that
+// mean.
 //
 // `elsewhere`: parameters that nobody will read here, and that the files need not have.
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(

@@ -24,6 +24,7 @@ NEOX = {"model_type": "gpt_neox", "vocab_size": VOCABULARY, "hidden_size": 32,
 OPT = {"model_type": "opt", "vocab_size": VOCABULARY, "hidden_size": 24, "num_hidden_layers": 3,
        "num_attention_heads": 4, "ffn_dim": 40, "max_position_embeddings": 64, "dropout": 0.0,
        "word_embed_proj_dim": 24, "bos_token_id": None, "eos_token_id": None}
+PHI3 = QWEN | {"model_type": "phi3", "pad_token_id": None}
 SHORT = {"max_position_embeddings": 8}
 
 
@@ -57,6 +58,15 @@ VARIANTS = {
     "qwen3_windows": QWEN | {"model_type": "qwen3", "head_dim": 8, "attention_bias": True,
                              "use_sliding_window": True, "sliding_window": 6, "layer_types": [
                                  "sliding_attention", "full_attention", "sliding_attention"]},
+    "phi3": PHI3,
+    "phi3_window": PHI3 | {"num_key_value_heads": 4, "sliding_window": 5, "hidden_act": "gelu",
+                           "tie_word_embeddings": True, "pad_token_id": 11},
+    "phi3_long": PHI3 | {"original_max_position_embeddings": 8, "rope_scaling": {
+        "type": "longrope", "short_factor": [1.0, 1.1, 1.3], "long_factor": [1.5, 2.5, 4.0]}},
+    # Turned by the short factors up to 16 tokens, of which generation makes more.
+    "phi3_grows_long": PHI3 | {"original_max_position_embeddings": 16, "rope_parameters": {
+        "rope_type": "longrope", "rope_theta": 300.0, "partial_rotary_factor": 0.7,
+        "short_factor": [1.0, 1.2], "long_factor": [2.0, 3.0], "factor": 3.0}},
     "neox": NEOX,
     "neox_sequential": NEOX | {"use_parallel_residual": False, "attention_bias": False,
                                "rotary_pct": 0.5, "rotary_emb_base": 300,

@@ -24,6 +24,11 @@ BERT = {"model_type": "bert", "architectures": ["BertForSequenceClassification"]
         "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0} | LABELS
 ROBERTA = BERT | {"model_type": "roberta", "architectures": ["RobertaForSequenceClassification"],
                   "type_vocab_size": 1, "layer_norm_eps": 1e-5}
+XLM = ROBERTA | {"model_type": "xlm-roberta", "architectures": ["XLMRobertaForSequenceClassification"]}
+CAMEMBERT = ROBERTA | {"model_type": "camembert",
+                       "architectures": ["CamembertForSequenceClassification"]}
+DATA2VEC = ROBERTA | {"model_type": "data2vec-text",
+                      "architectures": ["Data2VecTextForSequenceClassification"]}
 DISTILBERT = {"model_type": "distilbert", "vocab_size": VOCABULARY, "dim": 24, "n_layers": 3,
               "architectures": ["DistilBertForSequenceClassification"], "n_heads": 4,
               "hidden_dim": 40, "max_position_embeddings": 16, "dropout": 0.0,
@@ -59,6 +64,12 @@ VARIANTS = {
     "bert_masked_untied": masked(BERT) | {"tie_word_embeddings": False},
     "roberta_masked": masked(ROBERTA) | {"hidden_act": "relu"},
     "roberta_masked_untied": masked(ROBERTA) | {"tie_word_embeddings": False},
+    "xlm_roberta": XLM,
+    "xlm_roberta_masked": masked(XLM),
+    "camembert_tokens": tokens(CAMEMBERT),
+    "camembert_masked_untied": masked(CAMEMBERT) | {"tie_word_embeddings": False},
+    "data2vec_text": DATA2VEC | {"problem_type": "multi_label_classification"},
+    "data2vec_text_masked": masked(DATA2VEC) | {"hidden_act": "gelu_new"},
     "distilbert_masked": masked(DISTILBERT) | {"activation": "relu"},
     "distilbert_masked_untied": masked(DISTILBERT) | {"tie_word_embeddings": False},
 }
@@ -123,6 +134,10 @@ def build(config):
     kind = getattr(transformers, config["architectures"][0])
     model = kind._from_config(settings, attn_implementation="eager")
     named = {name: p for name, p in model.named_parameters() if name not in unused(config)}
+    if config.get("tie_word_embeddings", True) and "lm_head.decoder.weight" in named:
+        # XLM-RoBERTa's class makes its head first, which files do not have twice.
+        tokens = "roberta.embeddings.word_embeddings.weight"
+        named[tokens] = named.pop("lm_head.decoder.weight")
     fill(named)
     model.train()
     return model, named, settings.pad_token_id

@@ -83,6 +83,7 @@ def schedules(ds):
         ]
     cases.append(case({"kind": "cosine", "warmup_steps": 10, "num_cycles": 1.5},
                       lambda o: hf.get_cosine_schedule_with_warmup(o, 10, STEPS - 30, 1.5)))
+    cases += transformers_schedules(hf, case)
     for warmup in (1, 25, 1000):
         for kind in ("log", "linear"):
             common = {"warmup_steps": warmup, "warmup_type": kind}
@@ -120,6 +121,70 @@ def schedules(ds):
         cycle = lambda o: ds.OneCycle(o, **arguments)
         cases.append({**case({"kind": "OneCycle", **arguments}, cycle),
                       "betas": applied("betas", cycle)})
+    return cases
+
+
+def transformers_schedules(hf, case):
+    """Those with lr_scheduler_kwargs, as the Trainer makes them."""
+    cases = []
+    for name, warmup, arguments in (
+            ("cosine_with_restarts", 0, {}),
+            ("cosine_with_restarts", 20, {"num_cycles": 3}),
+            ("cosine_with_restarts", 7, {"num_cycles": 2.5}),
+            ("polynomial", 0, {}),
+            ("polynomial", 13, {"lr_end": 1e-5, "power": 2.0}),
+            ("polynomial", 1, {"lr_end": 0.0, "power": 0.5}),
+            ("inverse_sqrt", 0, {}),
+            ("inverse_sqrt", 25, {}),
+            ("inverse_sqrt", 25, {"timescale": 60}),
+            ("cosine_with_min_lr", 0, {"min_lr": 1e-5}),
+            ("cosine_with_min_lr", 20, {"min_lr_rate": 0.1}),
+            ("cosine_with_min_lr", 9, {"min_lr_rate": 0.05, "num_cycles": 1.5}),
+            ("cosine_warmup_with_min_lr", 0, {"min_lr": 2e-5}),
+            ("cosine_warmup_with_min_lr", 20, {"min_lr_rate": 0.1}),
+            ("cosine_warmup_with_min_lr", 20, {"min_lr_rate": 0.1, "warmup_lr_rate": 0.3}),
+            ("cosine_warmup_with_min_lr", 1, {"min_lr_rate": 0.0, "warmup_lr_rate": 0.5,
+                                              "num_cycles": 1.0}),
+            ("warmup_stable_decay", 0, {"num_decay_steps": 40}),
+            ("warmup_stable_decay", 20, {"num_decay_steps": 60, "min_lr_ratio": 0.1,
+                                         "warmup_type": "cosine", "decay_type": "linear"}),
+            ("warmup_stable_decay", 11, {"num_decay_steps": 50, "num_stable_steps": 30,
+                                         "warmup_type": "1-sqrt", "decay_type": "1-sqrt"}),
+            ("warmup_stable_decay", 5, {"num_decay_steps": 100, "num_cycles": 1.5,
+                                        "min_lr_ratio": 0.05})):
+        cases.append(case({"kind": name, "warmup_steps": warmup, **arguments},
+                          lambda o: hf.get_scheduler(name, o, warmup, STEPS - 30, arguments)))
+    return cases
+
+
+def metric_schedules(hf):
+    """Each case: what follows evaluations, what those find, and the rate behind each."""
+    noise = [((i * i * 7 + i * 3 + 11) % 61) / 61 for i in range(STEPS)]
+    falling = [6.0 / (1 + i / 20) + 0.3 * x for i, x in enumerate(noise)]
+    stuck = [3 + (0.5 if i > 40 else -i / 20) for i in range(STEPS)]
+    cases = []
+    for name, arguments, metrics in (
+            ("reduce_lr_on_plateau", {}, falling),
+            ("reduce_lr_on_plateau", {}, stuck),
+            ("reduce_lr_on_plateau", {"factor": 0.5, "patience": 2, "cooldown": 3,
+                                      "min_lr": 1e-6}, falling),
+            ("reduce_lr_on_plateau", {"mode": "max", "patience": 1, "threshold": 0.01,
+                                      "threshold_mode": "abs", "factor": 0.9, "eps": 1e-5}, noise),
+            ("reduce_lr_on_plateau", {"factor": 0.2, "patience": 0, "eps": 0.0}, stuck),
+            ("greedy", {}, falling),
+            ("greedy", {"patience": 1, "factor": 0.8, "min_lr": 1e-5, "max_lr": 1e-3,
+                        "cooldown": 2, "warmup": 1}, falling),
+            ("greedy", {"patience": 0, "factor": 0.5, "min_lr": 1e-5, "reset_start": 4,
+                        "smooth": True, "window_size": 5}, stuck),
+            ("greedy", {"patience": 1, "factor": 0.7, "min_lr": 1e-6, "mode": "max",
+                        "threshold": 0.02, "threshold_mode": "rel", "smooth": True}, noise)):
+        optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))], lr=BASE_LR)
+        scheduler = hf.get_scheduler(name, optimizer, 0, STEPS, arguments)
+        rates = []
+        for metric in metrics:
+            scheduler.step(metric)
+            rates.append(optimizer.param_groups[0]["lr"])
+        cases.append({"kind": name, "arguments": arguments, "metrics": metrics, "rates": rates})
     return cases
 
 
@@ -161,8 +226,10 @@ def one_per_line(cases):
 
 def main():
     lr_schedules, loss_scaler = load_deepspeed(sys.argv[1])
-    print('{"base_lr":%r,"total_steps":%d,\n"schedules":%s,\n"loss_scales":%s}' %
+    print('{"base_lr":%r,"total_steps":%d,\n"schedules":%s,\n"metric_schedules":%s,\n'
+          '"loss_scales":%s}' %
           (BASE_LR, STEPS - 30, one_per_line(schedules(lr_schedules)),
+           one_per_line(metric_schedules(transformers.optimization)),
            one_per_line(loss_scales(loss_scaler))))
 
 

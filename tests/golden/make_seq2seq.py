@@ -22,6 +22,7 @@ T5 = {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "is_e
       "num_heads": 4, "dropout_rate": 0.0, "decoder_start_token_id": 0, "pad_token_id": 0,
       "eos_token_id": 1, "relative_attention_num_buckets": 8,
       "relative_attention_max_distance": 12}
+MT5 = T5 | {"model_type": "mt5", "architectures": ["MT5ForConditionalGeneration"]}
 BART = {"model_type": "bart", "architectures": ["BartForConditionalGeneration"],
         "is_encoder_decoder": True, "vocab_size": VOCABULARY, "d_model": 24, "encoder_layers": 2,
         "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
@@ -53,6 +54,10 @@ VARIANTS = {
                        "pad_token_id": 3, "decoder_start_token_id": 2, "layer_norm_epsilon": 1e-3,
                        "relative_attention_num_buckets": 32,
                        "relative_attention_max_distance": 128},
+    "mt5": MT5,
+    "mt5_untied": MT5 | {"tie_word_embeddings": False, "num_decoder_layers": 2,
+                         "feed_forward_proj": "gated-gelu"},
+    "mt5_ungated": MT5 | {"feed_forward_proj": "relu", "tie_word_embeddings": False},
     "whisper": WHISPER,
     "whisper_uneven": WHISPER | {"encoder_layers": 3, "decoder_layers": 1, "num_mel_bins": 5,
                                  "decoder_attention_heads": 6, "scale_embedding": True,

@@ -234,12 +234,28 @@ class ClassifyTest(CliTest):
         shutil.copy(os.path.join(self.output, "model/model.safetensors"), self.model)
         self.begin_afresh()
         self.assert_run(self.classify(data=data), 2, "its head tells 2 labels apart (classifier", "--data has 3: 1, 3, 5",
-                        "--task classify")
+                        "--ignore-mismatched-sizes")
         self.assert_nothing_left()
-        # A config with names of its own says which line would take the data's.
+        # A config with names of its own.
         self.write("model-in/config.json", BERT)
         self.assert_run(self.classify(data=data), 2, "stars.jsonl:3", "none of the 2 of config.json (id2label): bad, good",
-                        '"id2label": {"0":"1","1":"3","2":"5"}')
+                        "--ignore-mismatched-sizes")
+        self.assert_nothing_left()
+        # Either begins a new head; a run goes on with it, alone and among ranks.
+        anew = {"data": data, "ignore_mismatched_sizes": "true", "steps": 4}
+        self.assert_run(self.classify(**anew), 0, "config.json names others", "classifier.weight [2, 24], here [3, 24]")
+        whole = self.outcome()
+        self.begin_afresh()
+        self.assert_run(self.classify(**{**anew, "steps": 2}), 0)
+        self.assert_run(self.classify(**anew, resume=True), 0)
+        self.assertEqual(self.outcome(), whole)
+        labels = read_json(self.output, "model/config.json")["id2label"]
+        self.assertEqual(labels, {"0": "1", "1": "3", "2": "5"})
+        self.begin_afresh()
+        self.assert_run(self.classify(**{**anew, "steps": 1}, ranks=2), 0, "classifier.weight [2, 24], here [3, 24]")
+        self.begin_afresh()
+        self.assert_run(self.classify(**anew, lora_r=2), 0, "trained as well: classifier.bias and 1 more")
+        self.assertEqual(set(self.predict(model=self.output)[0]["scores"]), {"1", "3", "5"})
 
     def test_a_head_of_two_layers_is_trained_whole_beside_adapters(self):
         self.write("model-in/config.json", BERT | {

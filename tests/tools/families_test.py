@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Models of every decoder family through the program: from a config alone, from weights, resumed."""
 
+import array
 import json
 import os
 import shutil
@@ -10,10 +11,23 @@ from model_test import read_tensors
 
 GOLDEN = os.path.join(os.path.dirname(__file__), "../golden/decoders.json")
 # One of a kind; tests/torch/decoder_golden_test.cc has all of them.
-KINDS = ["llama_tied_with_biases", "mistral", "qwen3", "neox", "opt_post_norm"]
+KINDS = ["llama_tied_with_biases", "mistral", "phi3_long", "qwen3", "neox", "opt_post_norm"]
 LLAMA = {"model_type": "llama", "vocab_size": 64, "hidden_size": 24, "num_hidden_layers": 2,
          "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 40,
          "max_position_embeddings": 16}
+
+
+def byte_tokenizer(more):
+    """A tokenizer.json of GPT-2's letters for bytes and so many more tokens: "<0>", "<1>", ..."""
+    plain = [b for b in range(256) if 33 <= b <= 126 or 161 <= b <= 172 or 174 <= b]
+    others = [b for b in range(256) if b not in plain]
+    letters = [chr(b) for b in plain] + [chr(256 + i) for i in range(len(others))]
+    added = [{"id": 256 + i, "content": f"<{i}>", "single_word": False, "lstrip": False, "rstrip": False,
+              "normalized": False, "special": True} for i in range(more)]
+    return json.dumps({"added_tokens": added, "pre_tokenizer": {
+        "type": "ByteLevel", "add_prefix_space": False, "use_regex": False},
+        "decoder": {"type": "ByteLevel"}, "model": {
+            "type": "BPE", "vocab": {letter: i for i, letter in enumerate(letters)}, "merges": []}})
 
 
 class FamiliesTest(CliTest):
@@ -54,6 +68,79 @@ class FamiliesTest(CliTest):
                 self.assertEqual(again, tensors)
                 shutil.rmtree(trained)
                 self.begin_afresh()
+
+    def test_new_tokens_grow_the_model(self):
+        for tied in (False, True):
+            config = LLAMA | {"vocab_size": 256, "tie_word_embeddings": tied}
+            self.assert_run(self.train_family(config, dtype="fp32", steps=1), 0)
+            base = os.path.join(self.dir, f"base-{tied}")
+            shutil.copytree(os.path.join(self.output, "model"), base)
+            shutil.rmtree(os.path.join(base, "tokenizer.json"), ignore_errors=True)
+            had = read_tensors(base)
+            self.begin_afresh()
+            self.write("grown/tokenizer.json", byte_tokenizer(3))
+            changes = {"model": base, "tokenizer": self.path("grown"), "dtype": "fp32", "lr": "1e-2",
+                       "data": self.write("new.txt", "<0>Spillway<2> " * 40)}
+            still = {**changes, "lr": 0, "steps": 1}
+            self.assert_run(self.train(**still), 0, "has 259 tokens, and the model 256")
+            self.assertEqual(read_json(self.output, "model", "config.json")["vocab_size"], 259)
+            grown = read_tensors(os.path.join(self.output, "model"))
+            for name, (_, shape, raw) in grown.items():
+                values, old = array.array("f", raw), array.array("f", had[name][2])
+                self.assertEqual(values[:len(old)], old, name)
+                if len(values) == len(old):
+                    continue
+                self.assertIn(name, {"model.embed_tokens.weight", "lm_head.weight"})
+                self.assertEqual(shape[0], 259)
+                width = shape[1]
+                mean = [sum(old[i::width]) / 256 for i in range(width)]
+                for row in range(256, 259):
+                    for found, expected in zip(values[row * width:], mean):
+                        self.assertAlmostEqual(found, expected, places=6)
+            self.begin_afresh()
+        # As one run and as two, and of ranks.
+        self.assert_run(self.train(**changes), 0)
+        whole = self.outcome()
+        self.begin_afresh()
+        self.assert_run(self.train(**changes, steps=2), 0)
+        self.assert_run(self.train(**changes, resume=True), 0)
+        self.assertEqual(self.outcome(), whole)
+        self.begin_afresh()
+        self.assert_run(self.train(**changes, ranks=2, micro_batch=1, steps=1), 0, "has 259 tokens")
+        self.begin_afresh()
+        # Beside adapters they are trained where that is said.
+        self.assert_run(self.train(**changes, lora_r=2, steps=1), 0, "leave the rows of new tokens",
+                        "embed_tokens trains")
+        self.begin_afresh()
+        changes["model"] = os.path.join(self.dir, "base-False")
+        self.assert_run(self.train(**changes, lora_r=2, modules_to_save="embed_tokens,lm_head"), 0,
+                        "resize_token_embeddings(259)")
+        asked = ["--prompt", "<0>Sp", "--tokens", 4, "--temperature", 0, "--tokenizer", self.path("grown")]
+        of_run = run("generate", "--model", self.output, *asked)
+        of_adapter = run("generate", "--model", changes["model"], "--adapter",
+                         os.path.join(self.output, "adapter"), *asked)
+        self.assert_run(of_run, 0)
+        self.assert_run(of_adapter, 0)
+        self.assertEqual(of_adapter.stdout, of_run.stdout)
+
+    def test_a_task_takes_the_place_of_architectures(self):
+        self.assert_run(self.train_family(LLAMA | {"vocab_size": 256}, dtype="fp32", steps=1), 0)
+        tensors = read_tensors(os.path.join(self.output, "model"))
+        tensors.pop("lm_head.weight")
+        tensors["score.weight"] = ("F32", [2, 24], bytes(4 * 48))
+        header, data = {}, bytearray()
+        for name, (dtype, shape, raw) in tensors.items():
+            header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+            data += raw
+        self.write("model-in/model.safetensors", with_header(json.dumps(header), bytes(data)))
+        self.begin_afresh()
+        config = LLAMA | {"vocab_size": 256, "architectures": ["LlamaForSequenceClassification"]}
+        self.assert_run(self.train_family(config), 2, "train takes it with --task causal-lm")
+        self.assert_run(self.train_family(config, task="classify"), 2, "--task causal-lm")
+        self.assert_run(self.train_family(config, task="causal-lm", steps=1), 0,
+                        "left aside, as tensors of another head: score.weight", "begun anew: lm_head.weight")
+        exported = read_json(self.output, "model", "config.json")
+        self.assertEqual(exported["architectures"], ["LlamaForCausalLM"])
 
     def test_what_was_not_trained_comes_back_shard_by_shard(self):
         self.assert_run(self.train_family(LLAMA | {"vocab_size": 256}, dtype="fp32", steps=1), 0)

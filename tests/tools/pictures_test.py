@@ -202,6 +202,23 @@ class PicturesTest(CliTest):
                        "--micro-batch", 8, "--threads", 1)
         self.assert_run(estimate, 0, "of them trained")
 
+    def test_a_head_for_other_labels_begins_anew(self):
+        # ImageNet has a label twice, which label2id can say once.
+        named = RESNET | {"id2label": {"0": "crane", "1": "ox", "2": "crane"}, "label2id": {"crane": 2, "ox": 1}}
+        self.write("model-in/config.json", named)
+        folders = self.folders()
+        shutil.copytree(os.path.join(folders, "apple"), self.path("three/crane"))
+        shutil.copytree(os.path.join(folders, "bird"), self.path("three/ox"))
+        self.assert_run(self.learn(data=self.path("three"), picture_size=24, steps=1), 0)
+        shutil.copy(os.path.join(self.output, "model/model.safetensors"), self.model)
+        self.assertEqual(read_json(self.output, "model/config.json")["label2id"], {"crane": 2, "ox": 1})
+        self.begin_afresh()
+        self.assert_run(self.learn(data=folders, picture_size=24), 2, 'the model has no label "apple"',
+                        "--ignore-mismatched-sizes")
+        self.assert_run(self.learn(data=folders, picture_size=24, ignore_mismatched_sizes=True, steps=1), 0,
+                        "classifier.1.bias [3], here [2]")
+        self.assertEqual(read_json(self.output, "model/config.json")["id2label"], {"0": "apple", "1": "bird"})
+
     def test_bad_input_is_named(self):
         # What labelled_pictures_test.cc has not.
         cut = self.write("cut.bin", cifar(3, 1)[:-7])
@@ -215,7 +232,8 @@ class PicturesTest(CliTest):
             self.assert_run(self.learn(**changes), 2, *words)
             self.assert_nothing_left()
         self.write("model-in/config.json", RESNET | {"num_labels": 7})
-        self.assert_run(self.learn(data=self.folders(), picture_size=24), 2, "2 folders", "7 labels")
+        self.assert_run(self.learn(data=self.folders(), picture_size=24), 2, "2 folders", "7 labels",
+                        "--ignore-mismatched-sizes")
         # One whose beginning is good is found when it is read.
         self.write("model-in/config.json", RESNET)
         with open(os.path.join(PICTURES, "colours.jpg"), "rb") as file:

@@ -4,6 +4,7 @@
 import json
 import os
 import random
+import shutil
 
 from cli_testing import CliTest, main, read_json, read_rows, run
 
@@ -97,6 +98,21 @@ class TokensTest(CliTest):
         self.assertEqual((config["task_type"], config["modules_to_save"]),
                          ("TOKEN_CLS", ["classifier"]))
         self.assertEqual(len(self.predict(model=self.output)), 16)
+
+    def test_a_head_for_other_labels_begins_anew(self):
+        self.assert_run(self.classify(steps=1), 0)
+        shutil.copy(os.path.join(self.output, "model/model.safetensors"), self.model)
+        self.begin_afresh()
+        other = self.write("other.jsonl", jsonl(
+            [{**row, "ner_tags": [tag[:1] for tag in row["ner_tags"]]} for row in self.rows_in]))
+        self.assert_run(self.classify(data=other), 2, "is none of the 3", "--ignore-mismatched-sizes")
+        self.assert_run(self.classify(data=other, ignore_mismatched_sizes=True, steps=1), 0, "B, I, O")
+        # As many labels by other names keep the head's size, and its weights.
+        self.assertEqual(read_json(self.output, "model/config.json")["id2label"], {"0": "B", "1": "I", "2": "O"})
+        self.begin_afresh()
+        fewer = self.write("fewer.jsonl", jsonl(
+            [{**row, "ner_tags": ["in" if tag != "O" else tag for tag in row["ner_tags"]]} for row in self.rows_in]))
+        self.assert_run(self.classify(data=fewer, ignore_mismatched_sizes=True, steps=1), 0, "here [2, 24]")
 
     def test_bad_input_is_named_with_file_and_line(self):
         bad = jsonl(self.rows_in[:2]) + '{"tokens": ["a", "b"], "ner_tags": ["O"]}\n'

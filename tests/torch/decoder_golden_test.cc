@@ -60,7 +60,7 @@ TEST_P(DecoderGolden, LogitsLossAndEveryGradientAreTransformers) {
 
 TEST_P(DecoderGolden, SamplesInOneRowAreAsIfAlone) {
   // RoPE that stretches with the text goes by the row's length, padding included.
-  const bool by_length = config_.decoder.rotary.scaling == RotaryConfig::Scaling::kDynamic;
+  const bool by_length = config_.decoder.rotary.by_length();
   ExpectRowsToBeTheirSamples(InMemoryModel(model_, weights_), kGoldenVocabulary, !by_length);
 }
 
@@ -84,6 +84,9 @@ TEST_P(DecoderGolden, GreedyTokensAreTransformers) {
   options.prompt_tokens = 6;
   options.new_tokens = static_cast<int64_t>(expected.size());
   options.positions = config_.decoder.longest_sequence();
+  if (config_.decoder.rotary.scaling == RotaryConfig::Scaling::kLong) {
+    options.angles_change_behind = config_.decoder.rotary.positions;
+  }
   const auto generator = Generator::Create(model_, &weights_, options);
   ASSERT_TRUE(generator.ok()) << generator.status();
   const Tensor prompt = GoldenTokens(6);

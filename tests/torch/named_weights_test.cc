@@ -157,6 +157,135 @@ TEST_F(NamedWeights, NamesMissingUnexpectedAndMisshapenTensors) {
   EXPECT_THAT(Refusal(twice), HasSubstr("same parameter"));
 }
 
+TEST_F(NamedWeights, ATensorOfAnotherSizeIsBegunAnewWhereThatIsAskedFor) {
+  const Model model = *BuildDecoder(config_.decoder);
+  InitSource initial(model, 9);
+  TensorNames names = TensorNamesOf(config_);
+  FakeFile file = file_;
+  const std::pair<const char*, std::vector<uint64_t>> others[] = {
+      {"transformer.wpe.weight", {3, 8}},                // fewer rows
+      {"transformer.h.0.mlp.c_fc.bias", {24}},           // more elements
+      {"transformer.h.1.ln_1.weight", {1, 8}},           // another rank
+      {"transformer.h.1.attn.c_proj.weight", {4, 16}}};  // as many elements
+  for (const auto& [name, shape] : others) {
+    uint64_t count = 1;
+    for (const uint64_t size : shape) count *= size;
+    file[name] = {shape, std::vector<float>(count, 7)};
+  }
+  ASSERT_FALSE(Open(file).ok());
+  const auto refused = OpenNamedWeights(names, model_.get(), &initial);
+  EXPECT_THAT(std::string(refused.status().message()),
+              AllOf(HasSubstr("has shape"), HasSubstr("--ignore-mismatched-sizes")));
+  names.ignores_sizes = true;
+  const auto source = OpenNamedWeights(names, model_.get(), &initial);
+  ASSERT_TRUE(source.ok()) << source.status();
+  const auto there = ParametersOfTensors(names, *model_);
+  for (const auto& [name, tensor] : file_) {
+    std::vector<float> found(tensor.values.size()), expected = tensor.values;
+    const bool replaced = std::any_of(std::begin(others), std::end(others),
+                                      [&](const auto& other) { return other.first == name; });
+    EXPECT_EQ(there.contains(name), !replaced) << name;
+    if (replaced) {
+      ASSERT_TRUE(initial.Read(name, 0, expected.size(), expected.data()).ok());
+      EXPECT_FALSE((*source)->Stored(name)) << name;
+    }
+    ASSERT_TRUE((*source)->Read(name, 0, found.size(), found.data()).ok());
+    EXPECT_EQ(found, expected) << name;
+  }
+}
+
+TEST_F(NamedWeights, RowsOfNewTokensAreTheMeanOfTheOthers) {
+  const char* const kTokens = "transformer.wte.weight";
+  for (const bool stands_in : {false, true}) {
+    for (const uint64_t rows : {1, 7, 10}) {
+      FakeFile file = file_;
+      FileTensor embedding = file_[kTokens];
+      embedding.shape[0] = rows;
+      embedding.values.resize(rows * 8);
+      file.erase(kTokens);
+      file[stands_in ? "lm_head.weight" : kTokens] = embedding;
+      (void)Open(file);  // writes the file, and refuses it
+      TensorNames names = TensorNamesOf(config_);
+      names.grown = ParametersByToken(config_.decoder);
+      const auto source = OpenNamedWeights(names, model_.get());
+      ASSERT_TRUE(source.ok()) << source.status();
+      EXPECT_FALSE((*source)->Stored(kTokens));
+      std::vector<float> expected = embedding.values;
+      for (uint64_t i = rows * 8; i < 11 * 8; ++i) {
+        double sum = 0;
+        for (uint64_t row = 0; row < rows; ++row) sum += embedding.values[row * 8 + i % 8];
+        expected.push_back(static_cast<float>(sum / static_cast<double>(rows)));
+      }
+      // In pieces that begin and end in the file's rows, behind them, and across.
+      for (const auto& [first, count] : {std::pair<uint64_t, uint64_t>{0, 88},
+                                         {0, 5},
+                                         {83, 5},
+                                         {rows * 8 - 3, 6},
+                                         {rows * 8, 8},
+                                         {87, 1}}) {
+        std::vector<float> found(count);
+        ASSERT_EQ((*source)->Read(kTokens, first, count, found.data()), absl::OkStatus());
+        const auto begin = expected.begin() + static_cast<int64_t>(first);
+        EXPECT_EQ(found, std::vector<float>(begin, begin + static_cast<int64_t>(count)));
+      }
+    }
+  }
+  // Other sizes than rows, and more of those than the model has, are still errors.
+  for (const std::vector<uint64_t>& shape : {std::vector<uint64_t>{12, 8}, {7, 6}, {56}}) {
+    FakeFile file = file_;
+    uint64_t count = 1;
+    for (const uint64_t size : shape) count *= size;
+    file[kTokens] = {shape, std::vector<float>(count)};
+    (void)Open(file);
+    TensorNames names = TensorNamesOf(config_);
+    names.grown = ParametersByToken(config_.decoder);
+    EXPECT_FALSE(OpenNamedWeights(names, model_.get()).ok());
+  }
+}
+
+// --task causal-lm on files of models that were made for something else.
+TEST_F(NamedWeights, TensorsOfOtherHeadsAreLeftAsideAndThisOneBegunAnew) {
+  const struct {
+    const char *type, *architecture, *prefix, *head;  // `prefix`: of the trunk's tensors
+  } cases[] = {{"llama", "LlamaForSequenceClassification", "model.", "score.weight"},
+               {"llama", "LlamaForQuestionAnswering", "transformer.", "qa_outputs.weight"},
+               {"mistral", "MistralForTokenClassification", "model.", "score.bias"},
+               {"phi3", "Phi3ForSequenceClassification", "model.", "score.weight"},
+               {"gpt_neox", "GPTNeoXForTokenClassification", "gpt_neox.", "classifier.weight"}};
+  for (const auto& c : cases) {
+    const nlohmann::json keys = {{"model_type", c.type},     {"architectures", {c.architecture}},
+                                 {"vocab_size", 11},         {"hidden_size", 8},
+                                 {"num_hidden_layers", 1},   {"num_attention_heads", 2},
+                                 {"num_key_value_heads", 2}, {"intermediate_size", 12},
+                                 {"pad_token_id", nullptr}};
+    const JsonDocument document = *ParseStrictJson(keys.dump(), "config.json");
+    config_ = *ParseModelConfig(document, "", ModelTask::kCausalLm);
+    const TensorNames names = TensorNamesOf(config_);
+    FakeFile file = {{c.head, {{2, 8}, std::vector<float>(16, 3)}}};
+    for (const auto& [name, shape] : names.shapes) {
+      if (name == names.head) continue;
+      uint64_t count = 1;
+      for (const uint64_t size : shape) count *= size;
+      const absl::string_view rest = absl::StripPrefix(name, names.base_prefix);
+      file[absl::StrCat(c.prefix, rest)] = {shape, std::vector<float>(count, 1)};
+    }
+    (void)Open(file);
+    const Model model = *BuildDecoder(config_.decoder);
+    InitSource initial(model, 5);
+    const auto source = OpenNamedWeights(names, model_.get(), &initial);
+    ASSERT_TRUE(source.ok()) << c.architecture << ": " << source.status();
+    std::vector<float> head(88), drawn(88), token(1);
+    ASSERT_TRUE((*source)->Read(names.head, 0, 88, head.data()).ok());
+    ASSERT_TRUE(initial.Read(names.head, 0, 88, drawn.data()).ok());
+    EXPECT_EQ(head, drawn);
+    ASSERT_TRUE((*source)->Read(config_.decoder.names.tokens, 0, 1, token.data()).ok());
+    EXPECT_EQ(token[0], 1);
+    // A model that is what its config says has no such tensors, and has its head.
+    config_ = *ParseModelConfig(document);
+    EXPECT_FALSE(OpenNamedWeights(TensorNamesOf(config_), model_.get(), &initial).ok());
+  }
+}
+
 TEST_F(NamedWeights, AnUnknownNameIsNotFound) {
   float value;
   EXPECT_EQ((*Open(file_))->Read("transformer.h.0.attn.bias", 0, 1, &value).code(),

@@ -265,12 +265,14 @@ bool PathsExist(const std::vector<std::string>& paths) {
 
 // What train would read in the model's own files: nothing where they hold no weights, or such as it
 // would refuse.
-InPlaceUnits FindInPlace(const std::string& directory, const Trainable& trainable,
+InPlaceUnits FindInPlace(const EstimateTask& task, const Trainable& trainable,
                          const EstimateInput& input) {
-  const auto files = SafetensorsModel::Open(directory);
+  const auto files = SafetensorsModel::Open(task.config.model);
   if (!files.ok()) return {};
   InitSource new_head(trainable.model, /*seed=*/0);
-  const auto weights = OpenNamedWeights(TensorNamesOf(trainable.config), files->get(), &new_head);
+  TensorNames names = TensorNamesOf(trainable.config);
+  names.ignores_sizes = task.config.ignore_mismatched_sizes;
+  const auto weights = OpenNamedWeights(names, files->get(), &new_head);
   if (!weights.ok()) return {};
   const DType dtype = input.options.dtype;
   return FindFrozenInPlace(WithWordsOf(DTypeBytes(dtype), input.model), GridOf(input.options),
@@ -287,7 +289,7 @@ absl::StatusOr<Estimate> FinishEstimate(const EstimateTask& task,
   const bool freezes = std::any_of(units.begin(), units.end(),
                                    [](const UnitDescription& unit) { return unit.frozen; });
   if (freezes && trainable) {
-    input.in_place = FindInPlace(task.config.model, *trainable, input);
+    input.in_place = FindInPlace(task, *trainable, input);
   }
   ASSIGN_OR_RETURN(Estimate estimate, MakeEstimate(input));
   if (!PathsExist(input.options.swap_paths)) return estimate;
@@ -319,7 +321,8 @@ void TakeQuantised(const EstimateTask& task, const std::optional<Trainable>& tra
   const auto files = SafetensorsModel::Open(task.config.model);
   if (!files.ok()) return;
   InitSource new_head(trainable->model, /*seed=*/0);
-  const TensorNames names = TensorNamesOf(trainable->config);
+  TensorNames names = TensorNamesOf(trainable->config);
+  names.ignores_sizes = task.config.ignore_mismatched_sizes;
   const auto weights = OpenNamedWeights(names, files->get(), &new_head);
   if (!weights.ok()) return;
   PackedMatrices packed = PackedMatricesOf(names, **weights);

@@ -22,6 +22,12 @@ bool AreUnnamed(const std::vector<std::string>& labels) {
   return true;
 }
 
+bool AreAllIn(const std::vector<std::string>& labels, const std::vector<std::string>& names) {
+  return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+    return std::find(labels.begin(), labels.end(), name) != labels.end();
+  });
+}
+
 void NameLabels(const std::vector<std::string>& names, ModelConfig& model) {
   model.resnet->classifier.labels = names;
   model.resnet->classifier.problem = ClassifierProblem::kSingleLabel;
@@ -70,27 +76,32 @@ absl::Status RefuseTextFlags(const RunConfig& config) {
 
 absl::Status ResolvePictures(const RunConfig& config, ModelConfig& model) {
   RETURN_IF_ERROR(RefuseTextFlags(config));
-  const ClassifierConfig& classifier = model.resnet->classifier;
+  const std::vector<std::string>& labels = model.resnet->classifier.labels;
   const bool open = std::none_of(std::begin(kLabelKeys), std::end(kLabelKeys),
                                  [&](const char* key) { return model.original.contains(key); });
-  if (open || AreUnnamed(classifier.labels)) {
+  const bool named = !open && !AreUnnamed(labels), may_replace = config.ignore_mismatched_sizes;
+  if (!named || may_replace) {
     ASSIGN_OR_RETURN(const FoundLabels found, FindPictureLabels(config.data));
-    if (!open && found.are_classes && found.names.size() != classifier.labels.size()) {
+    const bool other_count = !open && found.are_classes && found.names.size() != labels.size();
+    if (!named && other_count && !may_replace) {
       return absl::InvalidArgumentError(absl::StrCat(
           config.data.front(), " has ", found.names.size(), " folders, each a class, and ",
-          config.model, "/config.json ", classifier.labels.size(),
-          " labels without names: set \"num_labels\": ", found.names.size(),
-          ", or name them in id2label"));
+          config.model, "/config.json ", labels.size(),
+          " labels without names: --ignore-mismatched-sizes trains a new head for them"));
     }
-    if (open || found.are_classes) NameLabels(found.names, model);
+    const bool replaces = named && !AreAllIn(labels, found.names);
+    if (replaces) {
+      LogInfo(absl::StrCat("config.json names others, and so labels are the ", found.names.size(),
+                           " of ", config.data.front(), ": ", ShownLabels(found.names)));
+    }
+    if (open || replaces || (!named && found.are_classes)) NameLabels(found.names, model);
   }
-  if (classifier.problem != ClassifierProblem::kSingleLabel) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(config.model, "/config.json is of ", ProblemName(*classifier.problem),
-                     ", but each picture has one label: set \"problem_type\": "
-                     "\"single_label_classification\", with two labels or more"));
-  }
-  return absl::OkStatus();
+  const ClassifierConfig& classifier = model.resnet->classifier;
+  if (classifier.problem == ClassifierProblem::kSingleLabel) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(config.model, "/config.json is of ", ProblemName(*classifier.problem),
+                   ", but each picture has one label: set \"problem_type\": "
+                   "\"single_label_classification\", with two labels or more"));
 }
 
 absl::StatusOr<PictureProcessing> ResolveProcessing(const std::string& directory, int64_t side,

@@ -80,14 +80,38 @@ absl::Status ApplyAdapter(const std::string& directory, TextModel& opened) {
   return absl::OkStatus();
 }
 
+absl::Status OpenTokenizer(const TextTask& task, TextModel& opened) {
+  if (opened.tokenizer) return absl::OkStatus();
+  ASSIGN_OR_RETURN(
+      opened.tokenizer,
+      MakeTokenizer(task.tokenizer.empty() ? "model" : task.tokenizer, opened.files, {}));
+  return absl::OkStatus();
+}
+
+// An adapter that was trained with new tokens belongs to a model that has grown by them, as train
+// has made it.
+absl::Status GrowAsTrained(const TextTask& task, TextModel& opened) {
+  if (task.adapter.empty() || opened.config.resnet) return absl::OkStatus();
+  RETURN_IF_ERROR(OpenTokenizer(task, opened));
+  const int64_t tokens = opened.tokenizer->vocabulary_size();
+  if (tokens <= opened.config.decoder.vocabulary) return absl::OkStatus();
+  nlohmann::json grown = opened.config.original;
+  grown["vocab_size"] = tokens;
+  ASSIGN_OR_RETURN(opened.config,
+                   ParseModelConfig({opened.files + "/config.json", std::move(grown), {}}));
+  opened.grown = ParametersByToken(opened.config.decoder);
+  return absl::OkStatus();
+}
+
 // What of a model directory the adapter, where there is one, has not got.
 absl::Status OpenWeights(TextModel& opened) {
   ASSIGN_OR_RETURN(opened.safetensors, SafetensorsModel::Open(opened.files));
   const AdapterFile* const adapter = opened.adapter.get();
-  ASSIGN_OR_RETURN(
-      opened.weights,
-      OpenNamedWeights(TensorNamesOf(opened.config), opened.safetensors.get(), /*initial=*/nullptr,
-                       adapter ? adapter->parameters() : std::set<std::string>()));
+  TensorNames names = TensorNamesOf(opened.config);
+  names.grown = opened.grown;
+  ASSIGN_OR_RETURN(opened.weights,
+                   OpenNamedWeights(names, opened.safetensors.get(), /*initial=*/nullptr,
+                                    adapter ? adapter->parameters() : std::set<std::string>()));
   ASSIGN_OR_RETURN(opened.weights_name, opened.safetensors->Fingerprint());
   opened.dtype = opened.safetensors->dtype();
   if (adapter == nullptr) return absl::OkStatus();
@@ -105,6 +129,7 @@ absl::Status OpenModel(const TextTask& task, TextModel& opened) {
   opened.files = directory;
   if (!HasConfig(directory)) RETURN_IF_ERROR(OpenRun(directory, opened));
   ASSIGN_OR_RETURN(opened.config, ReadModelConfig(opened.files));
+  if (!opened.run) RETURN_IF_ERROR(GrowAsTrained(task, opened));
   ASSIGN_OR_RETURN(opened.model, BuildModel(opened.config));
   if (opened.run) {
     opened.weights = NewCommittedWeights(opened.run.get());
@@ -290,9 +315,7 @@ absl::StatusOr<std::unique_ptr<TextModel>> OpenTextModel(const TextTask& task, d
       opened->sampling,
       FindSampling({task.sampling, task.generation_config, opened->files, temperature}, decoder));
   opened->new_tokens = opened->sampling.max_tokens;
-  ASSIGN_OR_RETURN(
-      opened->tokenizer,
-      MakeTokenizer(task.tokenizer.empty() ? "model" : task.tokenizer, opened->files, {}));
+  RETURN_IF_ERROR(OpenTokenizer(task, *opened));
   // As training refuses it. Others' tokenizers may have tokens that their models never read.
   if (decoder.encoder == nullptr && !decoder.classifier && !decoder.masked) {
     RETURN_IF_ERROR(CheckVocabulary(*opened->tokenizer, decoder.vocabulary));
@@ -415,6 +438,9 @@ absl::Status StartGenerator(const TextTask& task, int rows, const std::vector<Pr
   ASSIGN_OR_RETURN(const ComputeSettings settings, OpenComputeFor(task, model));
   GeneratorOptions options = OptionsOf(task, settings);
   options.positions = decoder.longest_sequence();
+  if (decoder.rotary.scaling == RotaryConfig::Scaling::kLong) {
+    options.angles_change_behind = decoder.rotary.positions;
+  }
   options.rows = rows * static_cast<int>(model.sampling.beams);
   for (const Prompt& prompt : prompts) {
     options.prompt_tokens =

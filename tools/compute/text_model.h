@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct TextModel {
   Model model;
   DType dtype = DType::kFloat32;  // what the weights are kept in
   std::string weights_name;       // which they are: a fingerprint, or a run's step
+  std::set<std::string> grown;    // parameters with more rows than the files have
   std::unique_ptr<SafetensorsModel> safetensors;
   std::unique_ptr<CommittedRun> run;
   std::unique_ptr<AdapterFile> adapter;

@@ -68,6 +68,7 @@ struct Inputs {
   Model model;
   std::unique_ptr<SafetensorsModel> weights_files;
   std::unique_ptr<WeightSource> new_head;      // what of the head the files may lack
+  std::set<std::string> grown;                 // parameters with more rows than the files have
   std::unique_ptr<WeightSource> base_weights;  // null: initialised
   // Of adapters, where there are some.
   nlohmann::json adapter_config;
@@ -88,11 +89,34 @@ std::string DigestOf(const nlohmann::json& json) {
   return absl::StrFormat("%016x", Checksum(text.data(), text.size()));
 }
 
+// Of the model's files, as this run reads them.
+TensorNames NamesOf(const Inputs& in) {
+  TensorNames names = TensorNamesOf(in.model_config);
+  names.ignores_sizes = in.config.ignore_mismatched_sizes;
+  names.grown = in.grown;
+  return names;
+}
+
+// Parses a changed config.json, and keeps what has been found out about the model besides.
+absl::Status ParseAgain(nlohmann::json config, Inputs& in) {
+  ModelConfig& model = in.model_config;
+  const JsonDocument document = {in.config.model + "/config.json", std::move(config), {}};
+  ASSIGN_OR_RETURN(ModelConfig parsed, ParseModelConfig(document, "", in.config.task));
+  parsed.other_head |= model.other_head;
+  parsed.decoder.label_smoothing = model.decoder.label_smoothing;
+  if (model.decoder.classifier) {
+    parsed.decoder.classifier->problem = model.decoder.classifier->problem;
+    parsed.decoder.classifier->labels_from_data = model.decoder.classifier->labels_from_data;
+  }
+  model = std::move(parsed);
+  return absl::OkStatus();
+}
+
 // Modules of which the model's files lack a parameter: those of a head that they have not got.
 std::vector<std::string> NewModules(const Inputs& in) {
   if (!in.weights_files) return {};
   std::set<std::string> known;
-  const auto there = ParametersOfTensors(TensorNamesOf(in.model_config), *in.weights_files);
+  const auto there = ParametersOfTensors(NamesOf(in), *in.weights_files);
   for (const auto& [tensor, parameter] : there) known.insert(parameter);
   std::vector<std::string> modules;
   for (const UnitDescription& unit : in.model_config.shape.model.units) {
@@ -101,6 +125,25 @@ std::vector<std::string> NewModules(const Inputs& in) {
     }
   }
   return modules;
+}
+
+// What becomes of rows of new tokens beside adapters.
+void SayWhatTrainsNewTokens(const Inputs& in, const AdapterLayout& layout) {
+  if (in.grown.empty()) return;
+  std::vector<std::string> left;
+  for (const std::string& name : in.grown) {
+    if (layout.trained.contains(name)) continue;
+    const std::string module = ModuleOf(name);
+    left.push_back(module.substr(module.rfind('.') + 1));
+  }
+  if (!left.empty()) {
+    LogWarning(absl::StrCat("adapters leave the rows of new tokens as they are: --modules-to-save ",
+                            absl::StrJoin(left, ","), " trains them"));
+  }
+  LogInfo(
+      absl::StrCat("before PEFT loads the adapter, its model has to grow likewise: "
+                   "model.resize_token_embeddings(",
+                   in.model_config.decoder.vocabulary, ")"));
 }
 
 // Puts adapters into the model. REQUIRES: the run is to train some.
@@ -144,6 +187,7 @@ absl::Status AddAdapters(Inputs& in) {
     if (more > 0) absl::StrAppend(&text, " and ", more, " more");
   }
   LogInfo(text);
+  SayWhatTrainsNewTokens(in, layout);
   return absl::OkStatus();
 }
 
@@ -218,7 +262,8 @@ absl::Status CheckData(const Inputs& in) {
   return absl::OkStatus();
 }
 
-// Where the config.json of a classifier names no labels of its own, they are those of the data.
+// Where the config.json of a classifier names no labels of its own, or others than the data and the
+// head may be begun anew, they are those of the data.
 absl::Status TakeLabels(Inputs& in) {
   RunConfig& config = in.config;
   ModelConfig& model = in.model_config;
@@ -230,16 +275,15 @@ absl::Status TakeLabels(Inputs& in) {
   if (*problem == ClassifierProblem::kRegression) return absl::OkStatus();
   const ClassifierConfig had = *model.decoder.classifier;
   ASSIGN_OR_RETURN(const std::vector<std::string> labels,
-                   FindLabels(config.data, config.text_keys, had));
-  if (labels != had.labels) {
-    const JsonDocument labelled = {
-        config.model + "/config.json", WithLabels(model.original, labels), {}};
-    ASSIGN_OR_RETURN(model, ParseModelConfig(labelled, "", config.task));
-    model.decoder.classifier->problem = had.problem;
-    LogInfo(absl::StrCat("config.json names no labels, and so they are the ", labels.size(), " of ",
-                         absl::StrJoin(config.data, ", "), ": ", ShownLabels(labels)));
-  }
-  model.decoder.classifier->labels_from_data = had.has_default_labels();
+                   FindLabels(config.data, config.text_keys, had, config.ignore_mismatched_sizes));
+  const bool named = !had.has_default_labels();
+  model.decoder.classifier->labels_from_data = !named || labels != had.labels;
+  if (labels == had.labels) return absl::OkStatus();
+  RETURN_IF_ERROR(ParseAgain(WithLabels(model.original, labels), in));
+  LogInfo(absl::StrCat(named ? "config.json names others, and so labels are the "
+                             : "config.json names no labels, and so they are the ",
+                       labels.size(), " of ", absl::StrJoin(config.data, ", "), ": ",
+                       ShownLabels(labels)));
   return absl::OkStatus();
 }
 
@@ -247,7 +291,7 @@ absl::Status TakeLabels(Inputs& in) {
 absl::Status ExplainHead(const Inputs& in, const absl::Status& status) {
   const ClassifierConfig* const classifier = in.model_config.classifier();
   if (classifier == nullptr) return status;
-  const TensorNames names = TensorNamesOf(in.model_config);
+  const TensorNames names = NamesOf(in);
   const auto labels = static_cast<uint64_t>(classifier->labels.size());
   const auto parameters = ParametersOfTensors(names, *in.weights_files);
   for (const SafetensorsTensor* tensor : in.weights_files->tensors()) {
@@ -257,27 +301,38 @@ absl::Status ExplainHead(const Inputs& in, const absl::Status& status) {
     if (expected.empty() || expected[0] != labels || tensor->shape[0] == labels) continue;
     expected[0] = tensor->shape[0];
     if (expected != tensor->shape) continue;
-    const std::string& model = in.config.model;
     return absl::InvalidArgumentError(absl::StrCat(
-        model, ": its head tells ", tensor->shape[0], " labels apart (", tensor->name, "), and ",
-        classifier->labels_from_data ? "--data has " : "config.json names ", labels, ": ",
-        ShownLabels(classifier->labels),
-        ". Give data with those labels, or begin with the model without its head: `python3 -c "
-        "\"import transformers as t; [x.from_pretrained(m).save_pretrained('headless') for m in "
-        "['",
-        model,
-        "'] for x in (t.AutoModel, t.AutoTokenizer)]\"`, and --model headless --task classify"));
+        in.config.model, ": its head tells ", tensor->shape[0], " labels apart (", tensor->name,
+        "), and ", classifier->labels_from_data ? "--data has " : "config.json names ", labels,
+        ": ", ShownLabels(classifier->labels),
+        ". --ignore-mismatched-sizes begins a new head for them; otherwise give data with those "
+        "labels"));
   }
   return status;
 }
 
-// REQUIRES: the model is known.
-absl::Status OpenData(Inputs& in) {
-  const RunConfig& config = in.config;
-  if (in.model_config.resnet) {
-    ASSIGN_OR_RETURN(in.data, PictureData::Open(config, *in.model_config.resnet));
+// Tokens that the tokenizer has and the model does not get rows of their own in the matrices of
+// tokens and logits.
+absl::Status GrowVocabulary(Inputs& in) {
+  if (!in.tokenizer || in.tokenizer->kind() == "chars" || in.tokenizer->kind() == "bytes") {
     return absl::OkStatus();
   }
+  const int64_t had = in.model_config.decoder.vocabulary;
+  const int64_t has = in.tokenizer->vocabulary_size();
+  if (has <= had) return absl::OkStatus();
+  nlohmann::json config = in.model_config.original;
+  config["vocab_size"] = has;
+  RETURN_IF_ERROR(ParseAgain(std::move(config), in));
+  in.grown = ParametersByToken(in.model_config.decoder);
+  LogInfo(absl::StrCat("the tokenizer has ", has, " tokens, and the model ", had, ": ",
+                       absl::StrJoin(in.grown, ", "), " grow by ", has - had,
+                       has - had == 1 ? " row" : " rows", ", the mean of the others"));
+  return absl::OkStatus();
+}
+
+// REQUIRES: the model reads texts.
+absl::Status OpenTokenizer(Inputs& in) {
+  const RunConfig& config = in.config;
   const DecoderConfig& decoder = in.model_config.decoder;
   const bool reads_tokens = !decoder.classifier && !decoder.masked && decoder.encoder == nullptr;
   const std::string choice = !reads_tokens && config.tokenizer.empty() ? "model" : config.tokenizer;
@@ -291,7 +346,18 @@ absl::Status OpenData(Inputs& in) {
     if (!loaded.ok() && !absl::IsNotFound(loaded.status())) return loaded.status();
     if (loaded.ok()) in.tokenizer = *std::move(loaded);
   }
-  if (has_prompts) {
+  return absl::OkStatus();
+}
+
+// REQUIRES: the model and its tokenizer are known.
+absl::Status OpenData(Inputs& in) {
+  const RunConfig& config = in.config;
+  if (in.model_config.resnet) {
+    ASSIGN_OR_RETURN(in.data, PictureData::Open(config, *in.model_config.resnet));
+    return absl::OkStatus();
+  }
+  const DecoderConfig& decoder = in.model_config.decoder;
+  if (!config.sample_prompts.file.empty()) {
     ASSIGN_OR_RETURN(in.samples, SampleTexts::Open(config, &decoder, in.tokenizer.get()));
   }
   ASSIGN_OR_RETURN(auto data, RunData::Open(config, decoder, in.tokenizer.get(),
@@ -351,6 +417,8 @@ absl::Status ReadInputs(Inputs& in) {
   } else {
     NameSoundsText(config, in.model_config.decoder);
     RETURN_IF_ERROR(ResolveTask(config, in.model_config.decoder));
+    RETURN_IF_ERROR(OpenTokenizer(in));
+    RETURN_IF_ERROR(GrowVocabulary(in));
   }
   ASSIGN_OR_RETURN(in.model, BuildModel(in.model_config));
   RETURN_IF_ERROR(CheckMetric(config, in.model_config, in.model));
@@ -365,8 +433,7 @@ absl::Status ReadInputs(Inputs& in) {
     in.weights_files = *std::move(files);
     ASSIGN_OR_RETURN(config.train.model_directory, AbsolutePath(config.model));
     in.new_head = std::make_unique<InitSource>(in.model, config.train.seed);
-    auto base =
-        OpenNamedWeights(TensorNamesOf(in.model_config), in.weights_files.get(), in.new_head.get());
+    auto base = OpenNamedWeights(NamesOf(in), in.weights_files.get(), in.new_head.get());
     if (!base.ok()) return ExplainHead(in, base.status());
     in.base_weights = *std::move(base);
     RETURN_IF_ERROR(KeepQuantised(in));

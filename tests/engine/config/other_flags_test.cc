@@ -50,7 +50,8 @@ TEST(OtherFlags, EachNameIsKnownInOneWay) {
       std::string ours = flag.name;
       std::replace(ours.begin() + 2, ours.end(), '_', '-');
       if (table.data() != OtherTrainFlags().data()) continue;
-      EXPECT_EQ(FindTrainFlag(ours), nullptr) << flag.name;
+      // --weight-decay is ours, and --weight_decay the Trainer's, which means less.
+      EXPECT_EQ(FindTrainFlag(ours) != nullptr, ours == "--weight-decay") << flag.name;
       if (flag.kind != OtherFlag::Kind::kAlias) continue;
       const std::vector<std::string> to = absl::StrSplit(flag.text, ' ');
       EXPECT_NE(FindTrainFlag(to[0]), nullptr) << flag.name;
@@ -70,6 +71,13 @@ TEST(OtherFlags, AreSaidInTrainsOwn) {
             "--bf16 true --fp16 false --max_steps -1 --betas=0.9,0.95");
   EXPECT_EQ(Words("--use-rslora True --resume --no_use_rslora"),
             "--use-rslora=True --resume --use-rslora=false");
+  EXPECT_EQ(Words("--weight_decay 0.1"), "--weight_decay 0.1");
+  EXPECT_EQ(Words("--weight_decay=0.1"), "--weight_decay 0.1");
+  EXPECT_EQ(Words("--weight-decay 0.1"), "--weight-decay=0.1");
+  EXPECT_EQ(Words("--lr-scheduler-type cosine --lr_scheduler_kwargs {}"),
+            "--lr_scheduler_type cosine --schedule-args={}");
+  EXPECT_EQ(Words("--ignore_mismatched_sizes --no_ignore_mismatched_sizes"),
+            "--ignore-mismatched-sizes --ignore-mismatched-sizes=false");
   EXPECT_EQ(Words("--no_packing --report_to tensorboard wandb"),
             "--packing false --report_to tensorboard,wandb");
 }
@@ -123,7 +131,8 @@ TEST(OtherFlags, SuggestWhatIsNear) {
       {"--swp", "--swap"},
       {"--ofload", "--offload"},
       {"--lora_alhpa", "--lora-alpha"},
-      {"--wieght_decay", "--weight-decay"},
+      {"--wieght_decay", "--weight_decay"},
+      {"--wieght-decay", "--weight-decay"},
       {"--commit_evry", "--commit-every"},
       {"--resum", "--resume"},
       {"--eval_dta", "--eval-data"},

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
 #include "tests/engine/format_testing.h"
 
 namespace spillway {
@@ -402,6 +403,150 @@ TEST_F(RunConfigTest, SchedulersFollowTheFile) {
   flags_.schedule = "linear";
   EXPECT_EQ(Resolve().train.schedule.kind, Kind::kLinear);
   EXPECT_THAT(Resolve().notes, testing::Contains(testing::HasSubstr("gives way to --schedule")));
+}
+
+// --schedule takes a file's place, and the Trainer's name for it does not.
+TEST_F(RunConfigTest, TheTrainersScheduleGivesWayToTheFilesScheduler) {
+  using Kind = ScheduleSpec::Kind;
+  flags_.lr_scheduler_type = "polynomial";
+  for (const auto& [type, kind] : {std::pair{"WarmupLR", Kind::kWarmupLr},
+                                   {"WarmupDecayLR", Kind::kWarmupDecayLr},
+                                   {"OneCycle", Kind::kOneCycle}}) {
+    Config(absl::StrCat(R"({"scheduler": {"type": ")", type,
+                        R"(", "params": {"total_num_steps": 9}}})"));
+    if (kind == Kind::kOneCycle) Config(R"({"scheduler": {"type": "OneCycle"}})");
+    const RunConfig config = Resolve();
+    EXPECT_EQ(config.train.schedule.kind, kind);
+    EXPECT_THAT(config.notes, testing::Contains(testing::HasSubstr(
+                                  "--lr_scheduler_type polynomial does not; --schedule would")));
+  }
+  flags_.schedule_args = R"({"power": 2})";
+  ExpectInvalid({"--schedule-args has no meaning with the scheduler of"});
+  flags_.config.reset();
+  EXPECT_EQ(Resolve().train.schedule.power, 2);
+}
+
+TEST_F(RunConfigTest, SchedulesHaveTransformersArguments) {
+  using Kind = ScheduleSpec::Kind;
+  const auto resolve = [&](const char* schedule, const char* arguments) {
+    flags_.schedule = schedule;
+    flags_.schedule_args = arguments;
+    return Resolve().train.schedule;
+  };
+  EXPECT_EQ(resolve("cosine_with_restarts", "{}").num_cycles, 1);
+  EXPECT_EQ(resolve("cosine_with_restarts", R"({"num_cycles": 3})").num_cycles, 3);
+  EXPECT_EQ(resolve("cosine", "None").num_cycles, 0.5);
+  EXPECT_EQ(resolve("polynomial", R"({"lr_end": "1e-6", "power": 2.5})").lr_end, 1e-6)
+      << "numbers may be quoted";
+  EXPECT_EQ(resolve("inverse_sqrt", R"({"timescale": 20})").timescale, 20);
+  EXPECT_EQ(resolve("inverse_sqrt", R"({"timescale": null})").timescale, std::nullopt);
+  EXPECT_EQ(resolve("cosine_with_min_lr", R"({"min_lr": 1e-6})").min_lr, 1e-6);
+  const auto warm = resolve("cosine_warmup_with_min_lr",
+                            R"({"min_lr_rate": 0.1, "warmup_lr_rate": 0.2, "num_cycles": 1})");
+  EXPECT_EQ(warm.min_lr_rate, 0.1);
+  EXPECT_EQ(warm.warmup_lr_rate, 0.2);
+  EXPECT_EQ(warm.num_cycles, 1);
+  const auto wsd = resolve("warmup_stable_decay", R"({"num_decay_steps": 5, "decay_type": "1-sqrt",
+      "warmup_type": "cosine", "num_stable_steps": 7, "min_lr_ratio": 0.5})");
+  EXPECT_EQ(wsd.num_decay_steps, 5);
+  EXPECT_EQ(wsd.num_stable_steps, 7);
+  EXPECT_EQ(wsd.decay_curve, ScheduleSpec::Curve::kOneMinusSqrt);
+  EXPECT_EQ(wsd.warmup_curve, ScheduleSpec::Curve::kCosine);
+  const struct {
+    const char *schedule, *arguments, *message;
+  } wrong[] = {
+      {"warmup_stable_decay", "{}", "num_decay_steps"},
+      {"cosine_with_min_lr", "{}", "needs one of min_lr and min_lr_rate"},
+      {"cosine_with_min_lr", R"({"min_lr": 0, "min_lr_rate": 0.1})", "needs only one of"},
+      {"linear", R"({"num_cycles": 2})", "the schedule linear has no num_cycles"},
+      {"polynomial", R"({"lr_end": 1})", "--lr 5e-05 is not above it"},
+      {"cosine", R"({"num_cycles": -1})", "num_cycles is -1; expected a number of 0 or more"},
+      {"inverse_sqrt", R"({"timescale": 1.5})", "expected a whole number"},
+      {"cosine", "[1]", "a JSON object"},
+      {"cosine", "num_cycles=2", "a JSON object"},
+      {"reduce_lr_on_plateau", "{}", "give --eval-data FILE and --eval-every N"},
+  };
+  for (const auto& c : wrong) {
+    flags_.schedule = c.schedule;
+    flags_.schedule_args = c.arguments;
+    ExpectInvalid({c.message});
+  }
+  flags_.eval_data = {"e.txt"};
+  flags_.eval_every = "10";
+  flags_.warmup = "5";
+  const auto plateau = resolve("reduce_lr_on_plateau", R"({"mode": "max", "patience": 1,
+      "factor": 0.5, "threshold_mode": "abs", "cooldown": 2, "min_lr": 1e-7, "eps": 0})");
+  EXPECT_EQ(plateau.warmup_steps, 0);
+  EXPECT_TRUE(plateau.metric.higher_is_better);
+  EXPECT_EQ(plateau.metric.patience, 1);
+  EXPECT_FALSE(plateau.metric.relative_threshold);
+  EXPECT_THAT(Resolve().notes,
+              testing::AllOf(testing::Contains(testing::HasSubstr("has no warm-up")),
+                             testing::Contains(testing::HasSubstr("takes a higher loss"))));
+  const auto greedy = resolve("greedy", R"({"smooth": "true", "window_size": 3, "warmup": 4})");
+  EXPECT_EQ(greedy.kind, Kind::kGreedy);
+  EXPECT_EQ(greedy.metric.window_size, 3);
+  EXPECT_EQ(greedy.metric.warmup, 4);
+  EXPECT_EQ(greedy.metric.min_lr, 1e-3) << "transformers'";
+}
+
+TEST_F(RunConfigTest, TheTrainersConstantRateHasNoWarmUp) {
+  flags_.warmup = "7";
+  for (const auto& [name, steps] : {std::pair{"constant", 0}, {"constant_with_warmup", 7}}) {
+    flags_.lr_scheduler_type = name;
+    EXPECT_EQ(Resolve().train.schedule.warmup_steps, steps) << name;
+  }
+  flags_.lr_scheduler_type.reset();
+  flags_.schedule = "constant";
+  EXPECT_EQ(Resolve().train.schedule.warmup_steps, 7) << "ours has one";
+}
+
+TEST_F(RunConfigTest, TheTrainersDecaySparesNormsAndBiases) {
+  using Decay = OptimizerSpec::Decay;
+  flags_.trainer_weight_decay = "0.1";
+  EXPECT_EQ(Resolve().train.optimizer.weight_decay, 0.1);
+  EXPECT_EQ(Resolve().train.optimizer.decay, Decay::kTrainer);
+  EXPECT_THAT(Resolve().notes, testing::Contains(testing::HasSubstr("spares norms and biases")));
+  Config(R"({"zero_optimization": {"stage": 3}})");
+  EXPECT_EQ(Resolve().train.optimizer.decay, Decay::kTrainer) << "the optimizer is the Trainer's";
+  Config(R"({"optimizer": {"type": "AdamW", "params": {"weight_decay": "auto"}}})");
+  EXPECT_EQ(Resolve().train.optimizer.weight_decay, 0.1);
+  EXPECT_EQ(Resolve().train.optimizer.decay, Decay::kAll) << "the optimizer is DeepSpeed's";
+  EXPECT_THAT(Resolve().notes, testing::Contains(testing::HasSubstr("--decay trainer")));
+  flags_.optimizer = "sgd";
+  EXPECT_EQ(Resolve().train.optimizer.decay, Decay::kTrainer) << "--optim takes its place";
+  flags_.decay = "matrices";
+  EXPECT_EQ(Resolve().train.optimizer.decay, Decay::kMatrices);
+  flags_ = TrainFlags();
+  flags_.model = flags_.output = "m";
+  flags_.data = {"d.txt"};
+  flags_.weight_decay = "0.1";
+  EXPECT_EQ(Resolve().train.optimizer.decay, Decay::kAll) << "our own name";
+}
+
+TEST_F(RunConfigTest, OptimizersThatAreNotThereHaveANearestOne) {
+  for (const char* name : {"rmsprop", "rmsprop_bnb_8bit", "adagrad", "ademamix", "lomo", "adalomo",
+                           "galore_adamw_8bit_layerwise", "apollo_adamw", "schedule_free_radam",
+                           "stable_adamw", "adamw_torch_4bit", "adamw_anyprecision", "grokadamw",
+                           "paged_ademamix_32bit", "adamw_torch_xla"}) {
+    flags_.optimizer = name;
+    ExpectInvalid({absl::StrCat("--optimizer ", name, " is not there; nearest: ")});
+  }
+  flags_.optimizer = "muon";
+  ExpectInvalid({"adamw, adam, sgd, lion"});
+}
+
+TEST_F(RunConfigTest, IntervalsMayBeAPartOfTheRun) {
+  flags_.eval_data = {"e.txt"};
+  flags_.eval_every = "0.5";
+  flags_.commit_every = "0.2";
+  flags_.epochs = "2";
+  const RunConfig config = Resolve();
+  EXPECT_EQ(config.train.eval_part, 0.5);
+  EXPECT_EQ(config.train.commit_part, 0.2);
+  EXPECT_EQ(ResolvedConfigJson(config)["commit-every"]["value"], 0.2);
+  flags_.eval_every = "1.5";
+  ExpectInvalid({"--eval-every '1.5'"});
 }
 
 TEST_F(RunConfigTest, CyclesAndRangeTestsGiveWayToFlags) {

@@ -212,17 +212,49 @@ TEST(TrainerFlags, StrategiesAreIntervals) {
   flags.eval_strategy = "no";
   flags.eval_every = "10";
   flags.commit_every = "0.25";
-  flags.steps = "100";
   ASSERT_TRUE(Translated(&flags).ok());
   EXPECT_EQ(flags.eval_every, std::nullopt);
-  EXPECT_EQ(flags.commit_every, "25");
+  EXPECT_EQ(flags.commit_every, "0.25") << "of steps that the data may decide";
   EXPECT_THAT(flags.without_effect, testing::ElementsAre("--eval_steps 10"));
   flags = TrainFlags();
   flags.eval_strategy = "often";
   flags.save_strategy = "best";
-  flags.eval_every = "0.5";
   ExpectError(Translated(&flags), StatusCode::kInvalidArgument,
-              {"2 things are in the way", "--eval_steps 0.5", "--save_strategy best"});
+              {"2 things are in the way", "--eval_strategy 'often'", "--save_strategy best"});
+  flags = TrainFlags();
+  flags.eval_strategy = "steps";
+  flags.logging_steps = "0.2";
+  ASSERT_TRUE(Translated(&flags).ok());
+  EXPECT_EQ(flags.eval_every, "0.2");
+}
+
+TEST(TrainerFlags, DecayAndSchedulesAreSaidOnce) {
+  TrainFlags flags;
+  flags.trainer_weight_decay = "0.1";
+  ASSERT_TRUE(Translated(&flags).ok());
+  EXPECT_EQ(flags.weight_decay, "0.1");
+  flags.schedule = "linear";
+  flags.lr_scheduler_type = "cosine";
+  ExpectError(Translated(&flags), StatusCode::kInvalidArgument,
+              {"--weight-decay and --weight_decay, the Trainer's, say the same",
+               "--schedule and --lr_scheduler_type say the same"});
+}
+
+TEST(TrainerFlags, OptimizerArgumentsAreSgds) {
+  TrainFlags flags;
+  flags.optimizer = "sgd";
+  flags.optim_args = "momentum=0.9, dampening=0.1,nesterov=True,weight_decay=0.5";
+  ASSERT_TRUE(Translated(&flags).ok());
+  EXPECT_EQ(flags.momentum, "0.9");
+  EXPECT_EQ(flags.dampening, "0.1");
+  EXPECT_EQ(flags.nesterov, "true");
+  EXPECT_THAT(flags.without_effect, testing::ElementsAre("--optim_args weight_decay=0.5"));
+  flags.optim_args = "lr_decay=1";
+  ExpectError(Translated(&flags), StatusCode::kInvalidArgument, {"--optim_args 'lr_decay=1'"});
+  flags.optimizer = "adafactor";
+  ExpectError(Translated(&flags), StatusCode::kInvalidArgument, {"--optim_args lr_decay=1"});
+  flags.optim_args = "None";
+  ASSERT_TRUE(Translated(&flags).ok());
 }
 
 TEST(TrainerFlags, WhatComesToNothingIsSaidAndWhatMattersRefused) {

@@ -14,7 +14,7 @@ class DataLabelsTest : public testing::Test {
  protected:
   absl::StatusOr<Labels> Find(const std::string& name, const std::string& content) {
     WriteFile(scratch_ / name, content);
-    return FindLabels({scratch_ / name}, {}, classifier_);
+    return FindLabels({scratch_ / name}, {}, classifier_, may_replace_);
   }
   absl::StatusOr<Labels> OfTable(const Labels& labels) {
     std::string table = "text,label\n";
@@ -25,6 +25,7 @@ class DataLabelsTest : public testing::Test {
   ScratchDirectory scratch_;
   ClassifierConfig classifier_ = {.labels = {"LABEL_0", "LABEL_1"},
                                   .problem = ClassifierProblem::kSingleLabel};
+  bool may_replace_ = false;
 };
 
 TEST_F(DataLabelsTest, NamesAreSortedByTheirBytes) {
@@ -86,14 +87,33 @@ TEST_F(DataLabelsTest, LabelsThatAreNoClassesAreRefused) {
   ExpectError(OfTable(many).status(), StatusCode::kInvalidArgument, {"a.csv:10002", "--label-key"});
 }
 
-TEST_F(DataLabelsTest, NamesOfTheConfigStayAndOthersComeWithTheLineForIt) {
+TEST_F(DataLabelsTest, NamesOfTheConfigStayAndTheErrorNamesTheFlagForOthers) {
   classifier_.labels = {"neg", "pos"};
   EXPECT_THAT(*OfTable({"pos"}), ElementsAre("neg", "pos"));
   EXPECT_THAT(*OfTable({"1", "0"}), ElementsAre("neg", "pos"));
   ExpectError(OfTable({"pos", "good", "bad"}).status(), StatusCode::kInvalidArgument,
               {"a.csv:4: the label \"bad\" is none of the 2 of config.json (id2label): neg, pos",
-               R"("id2label": {"0":"bad","1":"good","2":"pos"})",
-               R"("label2id": {"bad":0,"good":1,"pos":2})"});
+               "--ignore-mismatched-sizes trains a new head"});
+}
+
+TEST_F(DataLabelsTest, OthersThanTheConfigsReplaceThemWhereTheHeadMayBeNew) {
+  may_replace_ = true;
+  classifier_.labels = {"neg", "pos"};
+  EXPECT_THAT(*OfTable({"pos"}), ElementsAre("neg", "pos")) << "all are known";
+  EXPECT_THAT(*OfTable({"1", "neg"}), ElementsAre("neg", "pos")) << "by number, too";
+  EXPECT_THAT(*OfTable({"pos", "good", "bad"}), ElementsAre("bad", "good", "pos"));
+  EXPECT_THAT(*OfTable({"0", "1", "2"}), ElementsAre("LABEL_0", "LABEL_1", "LABEL_2"));
+  classifier_.of_tokens = true;
+  EXPECT_THAT(*Find("a.jsonl", "{\"tokens\": [\"a\", \"b\"], \"ner_tags\": [\"O\", \"B\"]}\n"),
+              ElementsAre("B", "O"));
+  classifier_.of_tokens = false;
+  classifier_.problem = ClassifierProblem::kMultiLabel;
+  EXPECT_THAT(*Find("a.jsonl", "{\"text\": \"a\", \"label\": [\"x\", \"neg\"]}\n"),
+              ElementsAre("neg", "x"));
+  EXPECT_THAT(*Find("a.jsonl", "{\"text\": \"a\", \"label\": [0, 1, 1]}\n"),
+              ElementsAre("LABEL_0", "LABEL_1", "LABEL_2"));
+  EXPECT_THAT(*Find("a.jsonl", "{\"text\": \"a\", \"label\": [0, 1]}\n"),
+              ElementsAre("neg", "pos"));
 }
 
 TEST_F(DataLabelsTest, AConfigGetsThemAndItsCount) {

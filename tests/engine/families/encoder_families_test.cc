@@ -1,5 +1,7 @@
 #include "engine/families/encoder_families.h"
 
+#include <tuple>
+
 #include "engine/families/model_config.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -43,13 +45,71 @@ TEST(EncoderConfig, LabelsComeFromTheirNamesOrTheirNumber) {
   EXPECT_EQ(ExportedConfig(many)["problem_type"], "multi_label_classification");
 }
 
+// As transformers: id2label counts, whatever else there is.
+TEST(EncoderConfig, LabelsThatRepeatOrAreIncompleteAreWarnedOf) {
+  using Labels = nlohmann::json;
+  const struct {
+    Labels keys;
+    std::vector<std::string> labels;
+    const char* warning;  // "": none
+  } cases[] = {
+      {{{"id2label", {{"0", "crane"}, {"1", "ox"}, {"2", "crane"}}},
+        {"label2id", {{"crane", 2}, {"ox", 1}}}},
+       {"crane", "ox", "crane"},
+       ""},
+      {{{"id2label", {{"0", "crane"}, {"1", "ox"}, {"2", "crane"}}},
+        {"label2id", {{"crane", 0}, {"ox", 1}}}},
+       {"crane", "ox", "crane"},
+       ""},
+      {{{"id2label", {{"0", "a"}, {"1", "b"}}}, {"label2id", {{"a", 1}, {"b", 0}}}},
+       {"a", "b"},
+       "label2id does not say that \"a\" is 0"},
+      {{{"id2label", {{"0", "a"}, {"1", "b"}}}, {"label2id", {{"b", 1}}}}, {"a", "b"}, "label2id"},
+      {{{"id2label", {{"0", "a"}, {"1", "b"}}}, {"label2id", {{"a", "0"}, {"b", 1}}}},
+       {"a", "b"},
+       "label2id"},
+      {{{"id2label", {{"0", "a"}, {"1", "b"}}}}, {"a", "b"}, ""},
+      {{{"id2label", {{"0", "a"}, {"7", "b"}}}}, {"a", "LABEL_1"}, "\"7\" is passed over"},
+      {{{"id2label", {{"-1", "a"}, {"1", "b"}}}}, {"LABEL_0", "b"}, "\"-1\" is passed over"},
+      {{{"id2label", {{"0", "a"}, {"1", "b"}}}, {"num_labels", 3}},
+       {"a", "b"},
+       "num_labels is 3; id2label counts"},
+      {{{"id2label", {{"0", 5}, {"1", ""}}}}, {"5", ""}, ""},
+      {{{"id2label", {"a", "a"}}}, {"a", "a"}, ""},
+  };
+  for (const auto& c : cases) {
+    const auto config = ParseBert(c.keys);
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->decoder.classifier->labels, c.labels) << c.keys;
+    if (*c.warning == '\0') {
+      EXPECT_THAT(config->warnings, IsEmpty()) << c.keys;
+    } else {
+      EXPECT_THAT(config->warnings, ElementsAre(HasSubstr(c.warning))) << c.keys;
+    }
+  }
+}
+
+TEST(EncoderConfig, RobertaByOtherNamesHasItsTensors) {
+  for (const auto& [type, stem, prefix] :
+       {std::tuple("xlm-roberta", "XLMRoberta", "roberta."),
+        std::tuple("camembert", "Camembert", "roberta."),
+        std::tuple("data2vec-text", "Data2VecText", "data2vec_text.")}) {
+    const std::string masked = std::string(stem) + "ForMaskedLM";
+    const ModelConfig config = *ParseEncoder(type, masked.c_str(), {});
+    EXPECT_TRUE(config.decoder.masked);
+    EXPECT_TRUE(config.decoder.positions_skip_padding);
+    EXPECT_EQ(config.decoder.vocabulary, 30522);
+    EXPECT_EQ(config.decoder.names.tokens,
+              std::string(prefix) + "embeddings.word_embeddings.weight");
+    EXPECT_EQ(TensorNamesOf(config).base_prefix, prefix);
+    EXPECT_EQ(ExportedConfig(config)["architectures"][0], masked);
+  }
+}
+
 TEST(EncoderConfig, WhatContradictsItselfOrIsNotBuiltIsNamed) {
-  EXPECT_THAT(Objection({{"id2label", {{"0", "a"}, {"2", "b"}}}}), HasSubstr("id2label"));
   EXPECT_THAT(Objection({{"id2label", nlohmann::json::object()}}), HasSubstr("id2label"));
-  EXPECT_THAT(Objection({{"id2label", {{"0", "a"}, {"1", "b"}}}, {"num_labels", 3}}),
-              HasSubstr("num_labels is 3"));
-  EXPECT_THAT(Objection({{"id2label", {{"0", "a"}, {"1", "b"}}}, {"label2id", {{"a", 1}}}}),
-              HasSubstr("label2id"));
+  EXPECT_THAT(Objection({{"id2label", {{"zero", "a"}}}}), HasSubstr("id2label"));
+  EXPECT_THAT(Objection({{"id2label", {{"0", {"a"}}}}}), HasSubstr("id2label"));
   EXPECT_THAT(Objection({{"problem_type", "ranking"}}), HasSubstr("problem_type"));
   EXPECT_THAT(Objection({{"position_embedding_type", "relative_key"}}), HasSubstr("relative_key"));
   EXPECT_THAT(Objection({{"is_decoder", true}}), HasSubstr("is_decoder"));

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "engine/families/model_task.h"
 #include "io/file_system.h"
 #include "tests/scratch_directory.h"
 
@@ -158,6 +162,123 @@ TEST(ReadModelConfig, WhetherAnUnscaledT5IsTiedIsSeenInItsWeights) {
   ASSERT_TRUE(RemoveIfThere(FileSystem::Real(), dir / "model.safetensors").ok());
   write("config.json", ExportedConfig(tied).dump());
   EXPECT_TRUE(ReadModelConfig(dir.path())->decoder.tied);
+}
+
+// Google's say that they are not, and transformers 5 writes that all are.
+TEST(ReadModelConfig, WhetherAnMt5IsTiedIsSeenInItsWeights) {
+  const ScratchDirectory dir;
+  const auto read = [&](const std::string& tensor, const char* said) {
+    const std::string header = "{\"" + tensor + "\":{}}";
+    const uint64_t size = header.size();
+    const auto write = [&](const char* name, const std::string& text) {
+      EXPECT_TRUE(WriteFileAtomically(FileSystem::Real(), dir / name, text).ok());
+    };
+    write("config.json",
+          absl::StrCat(R"({"model_type": "mt5", "decoder_start_token_id": 0)", said, "}"));
+    if (!tensor.empty()) {
+      write("model.safetensors",
+            std::string(reinterpret_cast<const char*>(&size), sizeof size) + header);
+    }
+    return ReadModelConfig(dir.path())->decoder;
+  };
+  const char* const kTied = R"(, "tie_word_embeddings": true)";
+  const char* const kUntied = R"(, "tie_word_embeddings": false)";
+  EXPECT_TRUE(read("", "").tied);
+  EXPECT_FALSE(read("", kUntied).tied);
+  for (const char* said : {"", kTied, kUntied}) {
+    EXPECT_FALSE(read("lm_head.weight", said).tied) << said;
+    EXPECT_TRUE(read("shared.weight", said).tied) << said;
+    EXPECT_EQ(read("shared.weight", said).logits_scale, 1) << said;
+  }
+}
+
+// --task says what a config's architectures leave open, or name otherwise.
+TEST(ModelTaskFlag, TakesThePlaceOfArchitectures) {
+  const struct {
+    const char *type, *architectures;
+    ModelTask task;
+    const char* becomes;  // "": stays as it is
+    bool other_head;
+  } cases[] = {
+      {"llama", R"(["LlamaForSequenceClassification"])", ModelTask::kCausalLm, "LlamaForCausalLM",
+       true},
+      {"llama", R"(["LLaMAForCausalLM"])", ModelTask::kCausalLm, "", false},
+      {"llama", R"(["LlamaModel"])", ModelTask::kCausalLm, "", false},
+      {"gpt_neox", R"(["GPTNeoXForTokenClassification"])", ModelTask::kCausalLm,
+       "GPTNeoXForCausalLM", true},
+      {"gpt2", R"(["GPT2DoubleHeadsModel"])", ModelTask::kCausalLm, "GPT2LMHeadModel", true},
+      {"opt", R"(["OPTForQuestionAnswering", "OPTModel"])", ModelTask::kCausalLm, "OPTForCausalLM",
+       true},
+      {"qwen2", R"([])", ModelTask::kCausalLm, "", false},
+      {"phi3", R"(["Phi3ForTokenClassification"])", ModelTask::kCausalLm, "Phi3ForCausalLM", true},
+      {"t5", R"(["T5EncoderModel"])", ModelTask::kSeq2Seq, "T5ForConditionalGeneration", true},
+      {"mt5", R"(["MT5ForQuestionAnswering"])", ModelTask::kSeq2Seq, "MT5ForConditionalGeneration",
+       true},
+      {"whisper", R"(["WhisperForAudioClassification"])", ModelTask::kTranscribe,
+       "WhisperForConditionalGeneration", true},
+      {"bert", R"(["BertForPreTraining"])", ModelTask::kMaskedLm, "BertForMaskedLM", true},
+      {"bert", R"(["BertForTokenClassification"])", ModelTask::kClassify, "", false},
+      {"camembert", R"(["CamembertModel"])", ModelTask::kClassify,
+       "CamembertForSequenceClassification", true},
+      {"resnet", R"(["ResNetBackbone"])", ModelTask::kClassifyImage, "ResNetForImageClassification",
+       true},
+  };
+  for (const auto& c : cases) {
+    const std::string text = absl::StrCat(
+        R"({"model_type": ")", c.type, R"(", "architectures": )", c.architectures,
+        R"(, "vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+            "num_heads": 2, "decoder_start_token_id": 0, "num_key_value_heads": 2})");
+    const JsonDocument document = *ParseStrictJson(text, "config.json");
+    const auto config = ParseModelConfig(document, "", c.task);
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_THAT(config->unsupported, testing::IsEmpty()) << text;
+    EXPECT_EQ(config->other_head, c.other_head) << text;
+    const json expected =
+        *c.becomes == '\0' ? document.value["architectures"] : json::array({c.becomes});
+    EXPECT_EQ(config->original["architectures"], expected) << text;
+    if (!c.other_head) continue;
+    // Without the flag the message names it.
+    const auto without = ParseModelConfig(document);
+    if (!without.ok() || without->unsupported.empty()) continue;
+    EXPECT_THAT(without->unsupported,
+                testing::Contains(HasSubstr("--task " + ModelTaskName(c.task))));
+  }
+}
+
+TEST(Phi3Config, HasFusedMatricesAndRopeWithFactorsForLongTexts) {
+  const auto parse = [](const std::string& more) {
+    return Parse(absl::StrCat(R"({"model_type": "phi3", "hidden_size": 16, "vocab_size": 50,
+        "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "max_position_embeddings": 64)",
+                              more, "}"));
+  };
+  const auto phi3 = parse(R"(, "sliding_window": 7, "resid_pdrop": 0.25, "embd_pdrop": 0.5,
+      "original_max_position_embeddings": 16, "rope_scaling": {"type": "su",
+      "short_factor": [1, 1.5], "long_factor": [2, 3]})");
+  ASSERT_TRUE(phi3.ok()) << phi3.status();
+  EXPECT_THAT(phi3->warnings, testing::IsEmpty());
+  const DecoderConfig& c = phi3->decoder;
+  EXPECT_EQ(c.residual_dropout, 0.25);
+  EXPECT_EQ(c.embedding_dropout, 0) << "transformers' class does not apply it";
+  EXPECT_EQ(c.windows.front(), 7);
+  EXPECT_EQ(c.rotary.scaling, RotaryConfig::Scaling::kLong);
+  EXPECT_EQ(c.rotary.positions, 16);
+  EXPECT_NEAR(c.rotary.attention_factor, std::sqrt(1 + std::log(4.0) / std::log(16.0)), 1e-15);
+  const auto& shapes = TensorNamesOf(*phi3).shapes;
+  const auto head = static_cast<uint64_t>(c.head_size);
+  EXPECT_EQ(shapes.at("model.layers.0.self_attn.qkv_proj.weight"),
+            (std::vector<uint64_t>{8 * head, static_cast<uint64_t>(c.hidden)}));
+  EXPECT_EQ(shapes.at("model.layers.0.mlp.gate_up_proj.weight")[0],
+            2 * static_cast<uint64_t>(c.intermediate));
+  const auto refused = [&](const char* scaling) {
+    return std::string(parse(absl::StrCat(R"(, "rope_scaling": )", scaling)).status().message());
+  };
+  EXPECT_THAT(refused(R"({"type": "longrope", "short_factor": [1, 1]})"),
+              HasSubstr("needs a long_factor"));
+  EXPECT_THAT(refused(R"({"type": "longrope", "short_factor": [1], "long_factor": [1, 1]})"),
+              HasSubstr("longrope has 1 factors for 2 pairs"));
+  EXPECT_THAT(refused(R"({"type": "longrope", "short_factor": [0, 1], "long_factor": [1, 1]})"),
+              HasSubstr("short_factor is [0,1]; expected"));
 }
 
 TEST(RotaryKeys, AnOddNumberOfTurnedElementsKeepsItsLengthsOfWaves) {

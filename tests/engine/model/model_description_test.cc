@@ -1,5 +1,7 @@
 #include "engine/model/model_description.h"
 
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +50,45 @@ TEST(ModelDescription, AnotherModelThanTheCommitsIsRefusedByWhatDiffers) {
               HasSubstr("unit 1 was \"last\" and is now not there"));
   EXPECT_THAT(Difference([](Units& units) { units.push_back({.name = "more"}); }),
               HasSubstr("unit 2 was not there and is now \"more\""));
+}
+
+// tests/golden/make_decay.py asked transformers' Trainer.
+TEST(Decay, SparesWhatTheTrainerSparesInEveryFamily) {
+  const nlohmann::json golden =
+      nlohmann::json::parse(std::ifstream(SPILLWAY_SOURCE_DIR "/tests/golden/decay.json"));
+  ASSERT_GE(golden.size(), 18);
+  for (const auto& [model, sides] : golden.items()) {
+    for (const nlohmann::json& name : sides["spared"]) {
+      EXPECT_TRUE(IsSparedByTrainer(name)) << model << ": " << name;
+    }
+    for (const nlohmann::json& name : sides["decayed"]) {
+      EXPECT_FALSE(IsSparedByTrainer(name)) << model << ": " << name;
+    }
+  }
+  for (const char* name : {"model.layers.0.self_attn.q_proj.lora_B.weight", "abnormal.weight",
+                           "norms.weight", "aln_1.weight"}) {
+    EXPECT_FALSE(IsSparedByTrainer(name)) << name;
+  }
+}
+
+TEST(Decay, RangesLeaveOutWhatIsSpared) {
+  ModelDescription model;
+  model.units.push_back({.name = "block",
+                         .parameters = {{"h.0.ln_1.weight", {4}},
+                                        {"h.0.relative_attention_bias.weight", {2, 4}},
+                                        {"h.0.scale", {4}},
+                                        {"h.0.attn.weight", {4, 4}}}});
+  ASSERT_TRUE(LayOutParameters(model).ok());
+  using Decay = OptimizerSpec::Decay;
+  const auto starts = [&](Decay decay) {
+    std::vector<uint64_t> found;
+    for (const ParameterRange& range : DecayedRanges(model, decay)[0]) found.push_back(range.begin);
+    return found;
+  };
+  const auto& all = model.units[0].parameters;
+  EXPECT_EQ(starts(Decay::kAll).size(), 4);
+  EXPECT_EQ(starts(Decay::kMatrices), (std::vector<uint64_t>{all[1].offset, all[3].offset}));
+  EXPECT_EQ(starts(Decay::kTrainer), (std::vector<uint64_t>{all[2].offset, all[3].offset}));
 }
 
 }  // namespace

@@ -15,7 +15,29 @@ ScheduleSpec SpecOf(const nlohmann::json& fields) {
     spec.kind = static_cast<ScheduleSpec::Kind>(static_cast<int>(spec.kind) + 1);
   }
   spec.warmup_steps = fields.value("warmup_steps", 0);
-  spec.num_cycles = fields.value("num_cycles", spec.num_cycles);
+  const bool restarts = spec.kind == ScheduleSpec::Kind::kCosineWithRestarts;
+  spec.num_cycles = fields.value("num_cycles", restarts ? 1 : spec.num_cycles);
+  spec.lr_end = fields.value("lr_end", spec.lr_end);
+  spec.power = fields.value("power", spec.power);
+  if (fields.contains("timescale")) spec.timescale = fields["timescale"];
+  if (fields.contains("min_lr") && !fields.contains("step_size")) spec.min_lr = fields["min_lr"];
+  spec.min_lr_rate = fields.value("min_lr_rate", spec.min_lr_rate);
+  if (fields.contains("warmup_lr_rate")) spec.warmup_lr_rate = fields["warmup_lr_rate"];
+  spec.num_decay_steps = fields.value("num_decay_steps", 0);
+  if (fields.contains("num_stable_steps")) spec.num_stable_steps = fields["num_stable_steps"];
+  spec.min_lr_ratio = fields.value("min_lr_ratio", 0.0);
+  const auto curve = [&](const char* name, ScheduleSpec::Curve usual) {
+    const std::string word = fields.value(name, "");
+    return word == "linear"   ? ScheduleSpec::Curve::kLinear
+           : word == "cosine" ? ScheduleSpec::Curve::kCosine
+           : word == "1-sqrt" ? ScheduleSpec::Curve::kOneMinusSqrt
+                              : usual;
+  };
+  if (spec.kind == ScheduleSpec::Kind::kWarmupStableDecay) {
+    spec.warmup_curve = curve("warmup_type", spec.warmup_curve);
+    spec.decay_curve = curve("decay_type", spec.decay_curve);
+    return spec;
+  }
   spec.warmup_type = fields.value("warmup_type", "log") == "log"
                          ? ScheduleSpec::WarmupType::kLog
                          : ScheduleSpec::WarmupType::kLinear;
@@ -48,7 +70,7 @@ ScheduleSpec SpecOf(const nlohmann::json& fields) {
 TEST(LearningRate, IsThatOfTransformersAndDeepSpeedAtEveryStep) {
   const nlohmann::json golden =
       nlohmann::json::parse(std::ifstream(SPILLWAY_SOURCE_DIR "/tests/golden/schedules.json"));
-  ASSERT_GE(golden["schedules"].size(), 49);
+  ASSERT_GE(golden["schedules"].size(), 69);
   for (const nlohmann::json& schedule : golden["schedules"]) {
     const ScheduleSpec spec = SpecOf(schedule["spec"]);
     ASSERT_TRUE(ValidateSchedule(spec).ok());
@@ -80,6 +102,11 @@ TEST(LearningRate, DecaysOverTheRunWhenNoTotalIsGiven) {
 
 TEST(Schedule, RefusesNumbersThatMakeNoSense) {
   EXPECT_FALSE(ValidateSchedule({.warmup_steps = -1}).ok());
+  EXPECT_FALSE(ValidateSchedule({.power = -1}).ok());
+  EXPECT_FALSE(ValidateSchedule({.timescale = 0}).ok());
+  EXPECT_FALSE(ValidateSchedule({.num_decay_steps = -1}).ok());
+  EXPECT_FALSE(ValidateSchedule({.metric = {.factor = 1}}).ok());
+  EXPECT_FALSE(ValidateSchedule({.metric = {.patience = -1}}).ok());
   EXPECT_FALSE(ValidateSchedule({.warmup_min_lr = -1e-5}).ok());
   EXPECT_FALSE(ValidateSchedule({.warmup_max_lr = std::nan("")}).ok());
   EXPECT_FALSE(ValidateSchedule({.total_num_steps = 0}).ok());
