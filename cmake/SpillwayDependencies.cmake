@@ -86,9 +86,6 @@ spillway_find(png png.h png16 libpng-dev)
 target_link_libraries(spillway::png INTERFACE spillway::zlib m)
 spillway_find(xxhash xxhash.h "" libxxhash-dev)
 spillway_find(cli11 CLI/CLI.hpp "" libcli11-dev)
-# Headers alone: LibTorch has the code, of c10d's Gloo as well.
-spillway_find(gloo gloo/context.h "" libgloo-dev)
-target_compile_definitions(spillway::gloo INTERFACE USE_C10D_GLOO)
 target_compile_definitions(spillway::xxhash INTERFACE XXH_INLINE_ALL)
 
 # LibTorch as the PyPI wheel lays it out. Its own CMake config insists on a CUDA

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,8 @@ absl::StatusOr<std::vector<std::string>> HostsCommand(const TrainFlags& flags) {
         "--launch runs the mpirun command of --hostfile FILE, which is missing");
   }
   ASSIGN_OR_RETURN(const std::optional<int> ranks, RanksFlag(flags));
+  // The printed command takes the secret of whoever runs it.
+  if (flags.launch) setenv(kSecretVariable, NewRankSecret().c_str(), /*overwrite=*/0);
   const EnvironmentMap environment = ThisEnvironment();
   ASSIGN_OR_RETURN(const Launch outer, ReadLaunch(environment, std::nullopt));
   if (outer.world > 1) {

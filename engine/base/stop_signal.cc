@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "io/base/clock.h"
 
 namespace spillway {
 namespace {
@@ -81,6 +82,13 @@ const char* StopSignal::Name(int signal) {
       return "SIGHUP";
   }
   return "a signal";
+}
+
+bool StopPatience::Ends() {
+  if (StopSignal::received() == 0) return false;
+  const double now = MonotonicSeconds();
+  if (seen_at_ == 0) seen_at_ = now;
+  return now - seen_at_ >= seconds;
 }
 
 }  // namespace spillway

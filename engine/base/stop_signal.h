@@ -32,4 +32,19 @@ class StopSignal {
   static const char* Name(int signal);
 };
 
+// For a piece of work that nearly always is over at once, and is to be finished then, but may take
+// long: the decoding of a picture. It goes on for a while after it has first seen a signal. One
+// thread.
+class StopPatience {
+ public:
+  // Whether the work is to be given up.
+  bool Ends();
+
+  // How long it goes on. A test sets it.
+  static inline double seconds = 0.7;
+
+ private:
+  double seen_at_ = 0;  // by MonotonicSeconds; 0: there was none
+};
+
 }  // namespace spillway

@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "engine/base/relaxed_json.h"
+#include "engine/base/stop_signal.h"
+#include "engine/base/work_count.h"
 #include "io/base/status.h"
 #include "io/file.h"
 
@@ -54,6 +56,12 @@ class CountingIterator {
 constexpr size_t kPointerBytes = 64u << 10;
 constexpr size_t kPointerBytesPerByte = 16;
 constexpr size_t kMostPointerBytes = 8u << 20;
+// Longer pointers are put together as long as all of them have no more bytes than the lines of keys
+// may take: with keys of the longest, nested as deep as may be, one has megabytes, and each of
+// millions of keys below would copy it.
+constexpr size_t kShortPointerBytes = 1u << 10;
+// Values between two looks at a signal.
+constexpr size_t kValuesAtOnce = 4096;
 // Of a value, and of a key, beside its characters: a node of a map, or a place in a vector that
 // grows.
 constexpr size_t kNodeBytes = 64;
@@ -70,11 +78,13 @@ class Builder : public json::json_sax_t {
         limits_(limits),
         pointer_bytes_left_(
             std::min(kMostPointerBytes, kPointerBytes + kPointerBytesPerByte * text.size())),
+        long_pointer_bytes_left_(pointer_bytes_left_),
         line_(limits.first_line),
         error_line_(limits.first_line) {}
 
   const std::string& error() const { return error_; }
   int error_line() const { return error_line_; }
+  bool given_up() const { return given_up_; }
 
   bool null() override { return Value(nullptr); }
   bool boolean(bool value) override { return Value(value); }
@@ -100,7 +110,7 @@ class Builder : public json::json_sax_t {
                                " are read"));
     }
     if (level.value->contains(name)) {
-      const int first = document_->LineOf(JsonPointerTo(level.pointer, name));
+      const int first = document_->LineOf(PointerIn(level, name));
       return Fail(absl::StrCat(
           "the key \"", name, "\" appears twice",
           limits_.remembers_lines ? absl::StrCat(" (first in line ", first, ")") : ""));
@@ -108,8 +118,8 @@ class Builder : public json::json_sax_t {
     if (!Count(name.size() + kNodeBytes)) return false;
     level.key = std::move(name);
     skips_next_ = limits_.keep && levels_.size() == 1 && !limits_.keep(level.key);
-    if (limits_.remembers_lines) Remember(JsonPointerTo(level.pointer, level.key));
-    return true;
+    if (limits_.remembers_lines) Remember(PointerIn(level, level.key));
+    return GoesOn();
   }
 
   bool parse_error(std::size_t position, const std::string&, const json::exception& e) override {
@@ -127,14 +137,27 @@ class Builder : public json::json_sax_t {
   struct Level {
     json* value;
     std::string pointer;
+    bool has_pointer;
     std::string key;  // of the member that comes next
   };
+
+  // "" where it is too long, or one of those around it is.
+  std::string PointerIn(const Level& level, absl::string_view key) {
+    if (!level.has_pointer) return "";
+    const size_t bytes = level.pointer.size() + key.size() + 1;
+    if (bytes > kShortPointerBytes) {
+      if (bytes > long_pointer_bytes_left_) return "";
+      long_pointer_bytes_left_ -= bytes;
+    }
+    WorkCount::Add(bytes);
+    return JsonPointerTo(level.pointer, key);
+  }
 
   // The line of a key. A long key with many others below it stands in all their pointers:
   // without a bound a file of some MiB would take terabytes.
   void Remember(std::string pointer) {
+    if (pointer.empty() || pointer.size() > pointer_bytes_left_) return;
     const int line = Line();
-    if (pointer.size() > pointer_bytes_left_) return;
     pointer_bytes_left_ -= pointer.size();
     document_->lines.emplace(std::move(pointer), line);
   }
@@ -166,14 +189,21 @@ class Builder : public json::json_sax_t {
   template <typename T>
   bool Value(T&& value) {
     if (skipped_levels_ > 0) return true;
-    if (stream_ != nullptr) return Told(stream_->Scalar(json(std::forward<T>(value))));
+    if (stream_ != nullptr) return Told(stream_->Scalar(json(std::forward<T>(value)))) && GoesOn();
     if (!Count(kNodeBytes)) return false;
     if (std::exchange(skips_next_, false)) {
       Place(nullptr);
     } else {
       Place(json(std::forward<T>(value)));
     }
-    return true;
+    return GoesOn();
+  }
+
+  // False where a signal ends the parse (StopPatience).
+  bool GoesOn() {
+    if (++values_ % kValuesAtOnce != 0 || !patience_.Ends()) return true;
+    given_up_ = true;
+    return false;
   }
 
   // What a stream says of the value it gets.
@@ -196,10 +226,12 @@ class Builder : public json::json_sax_t {
     std::string pointer;
     if (!levels_.empty()) {
       const Level& level = levels_.back();
-      pointer = JsonPointerTo(
-          level.pointer, level.value->is_array() ? std::to_string(level.value->size()) : level.key);
+      pointer = PointerIn(
+          level, level.value->is_array() ? std::to_string(level.value->size()) : level.key);
     }
-    JsonStream* const stream = limits_.elsewhere ? limits_.elsewhere(pointer, array) : nullptr;
+    const bool has_pointer = levels_.empty() || !pointer.empty();
+    JsonStream* const stream =
+        limits_.elsewhere && has_pointer ? limits_.elsewhere(pointer, array) : nullptr;
     if (stream != nullptr) {
       Place(nullptr);
       stream_ = stream;
@@ -207,8 +239,8 @@ class Builder : public json::json_sax_t {
       return Told(stream_->Open(array));
     }
     json* placed = Place(array ? json::array() : json::object());
-    levels_.push_back({placed, std::move(pointer), ""});
-    return true;
+    levels_.push_back({placed, std::move(pointer), has_pointer, ""});
+    return GoesOn();
   }
 
   bool Close() {
@@ -248,6 +280,7 @@ class Builder : public json::json_sax_t {
   JsonDocument* document_;
   const JsonLimits& limits_;
   size_t pointer_bytes_left_;
+  size_t long_pointer_bytes_left_;
   std::vector<Level> levels_;
   bool skips_next_ = false;       // the value that comes next
   size_t skipped_levels_ = 0;     // within one that is not kept
@@ -258,6 +291,9 @@ class Builder : public json::json_sax_t {
   int line_;
   std::string error_;
   int error_line_;
+  size_t values_ = 0;
+  StopPatience patience_;
+  bool given_up_ = false;
 };
 
 }  // namespace
@@ -300,6 +336,7 @@ absl::StatusOr<JsonDocument> ParseStrictJson(absl::string_view text, absl::strin
                                       CountingIterator(text.data() + text.size(), &reached),
                                       &builder, nlohmann::detail::input_format_t::json,
                                       /*strict=*/true, /*ignore_comments=*/false);
+  if (builder.given_up()) return StopSignal::Check();
   if (!parsed) {
     return absl::InvalidArgumentError(
         absl::StrCat(file, ":", builder.error_line(), ": ", builder.error()));

@@ -41,7 +41,8 @@ struct JsonLimits {
   // Of the outermost object the keys whose values are kept; of others the key is, with null.
   // Doubled keys within such values are not noticed. Empty: all.
   std::function<bool(absl::string_view key)> keep = nullptr;
-  // Who takes the array or object at a pointer, in whose place null stands; null: nobody.
+  // Who takes the array or object at a pointer (of no more than a KiB), in whose place null stands;
+  // null: nobody.
   std::function<JsonStream*(absl::string_view pointer, bool array)> elsewhere = nullptr;
 };
 
@@ -63,7 +64,8 @@ struct JsonDocument {
 std::string JsonPointerTo(absl::string_view parent, absl::string_view key);
 
 // kInvalidArgument, "FILE:LINE: ...", for what is not JSON or breaks a limit. Numbers
-// beyond a double's range and invalid UTF-8 are errors too. Never throws.
+// beyond a double's range and invalid UTF-8 are errors too. kCancelled where it goes on for 0.7 s
+// after a signal (StopPatience). Never throws.
 absl::StatusOr<JsonDocument> ParseStrictJson(absl::string_view text, absl::string_view file,
                                              const JsonLimits& limits = {});
 

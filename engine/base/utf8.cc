@@ -44,4 +44,33 @@ std::string DescribeCodePoint(uint32_t code_point) {
   return name + "'";
 }
 
+std::string AsCleanLine(absl::string_view text) {
+  std::string line;
+  for (size_t at = 0; at < text.size();) {
+    Utf8Decoder decoder;
+    auto result = Utf8Decoder::Result::kMore;
+    const size_t begin = at;
+    while (at < text.size() && result == Utf8Decoder::Result::kMore) {
+      result = decoder.Next(static_cast<unsigned char>(text[at++]));
+    }
+    if (result != Utf8Decoder::Result::kCodePoint) {
+      line.push_back('?');
+      at = begin + 1;
+      continue;
+    }
+    const uint32_t c = decoder.code_point();
+    const bool spaced = c == '\n' || c == '\r' || c == '\t' || c == 0x2028 || c == 0x2029;
+    const bool turns = c == 0x061c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) ||
+                       (c >= 0x2066 && c <= 0x2069);
+    if (spaced) {
+      line.push_back(' ');
+    } else if (turns || c < 0x20 || (c >= 0x7f && c < 0xa0)) {
+      line.push_back('?');
+    } else {
+      line.append(text.substr(begin, at - begin).data(), at - begin);
+    }
+  }
+  return line;
+}
+
 }  // namespace spillway

@@ -49,4 +49,9 @@ void AppendUtf8(uint32_t code_point, std::string* out);
 // "'a'", "U+00E9 'é'", "U+0007": for messages.
 std::string DescribeCodePoint(uint32_t code_point);
 
+// A text that another process sent, as one line of a log: line breaks and tabs become spaces;
+// control characters (of C0 and C1), what changes the direction of writing, and bytes that are not
+// UTF-8 become '?'.
+std::string AsCleanLine(absl::string_view text);
+
 }  // namespace spillway

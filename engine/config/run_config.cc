@@ -494,7 +494,8 @@ void RunSettings::NoteOtherKeys() {
 
 // The advice for a --config file that cannot be read.
 std::string ConfigProblem(const std::string& path, const absl::Status& error) {
-  const std::string text = ReadSmallFile(path).value_or("");
+  constexpr uint64_t kMostRecipeBytes = 1 << 20;  // of which advice is made
+  const std::string text = ReadSmallFile(path, kMostRecipeBytes).value_or("");
   if (LooksLikeYaml(path, text)) {
     return absl::StrCat(path, " is YAML, and only DeepSpeed's JSON is read so far",
                         YamlAsFlags(text));

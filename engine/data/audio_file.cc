@@ -1,12 +1,11 @@
 #include "engine/data/audio_file.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
+#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "io/base/status.h"
-#include "io/file_system.h"
 
 namespace spillway {
 namespace {
@@ -18,23 +17,35 @@ constexpr int64_t kLowestRate = 1000, kHighestRate = 768000;
 // beyond, converting rates and squaring come to infinity.
 constexpr float kLargestSample = 4294967296.0f;
 
+// How libsndfile reads a MediaFile.
+MediaFile& SoundBytes(void* file) { return *static_cast<MediaFile*>(file); }
+
+sf_count_t SeekSound(sf_count_t offset, int whence, void* file) {
+  MediaFile& bytes = SoundBytes(file);
+  const auto size = static_cast<sf_count_t>(bytes.size_bytes());
+  if (whence == SEEK_CUR) offset += static_cast<sf_count_t>(bytes.offset());
+  if (whence == SEEK_END) offset += size;
+  bytes.Seek(static_cast<uint64_t>(std::clamp<sf_count_t>(offset, 0, size)));
+  return static_cast<sf_count_t>(bytes.offset());
+}
+
+SF_VIRTUAL_IO kSoundBytes = {
+    [](void* file) { return static_cast<sf_count_t>(SoundBytes(file).size_bytes()); }, SeekSound,
+    [](void* to, sf_count_t count, void* file) {
+      return static_cast<sf_count_t>(SoundBytes(file).Read(to, static_cast<size_t>(count)));
+    },
+    [](const void*, sf_count_t, void*) { return sf_count_t{0}; },
+    [](void* file) { return static_cast<sf_count_t>(SoundBytes(file).offset()); }};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AudioFile>> AudioFile::Open(const std::string& path) {
-  ASSIGN_OR_RETURN(const FileInfo file, FileSystem::Real().Look(path, SymbolicLink::kFollow));
-  const bool is_folder = file.kind == FileInfo::Kind::kDirectory;
-  if (is_folder || file.size_bytes == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, is_folder ? ": a folder, and no sound" : ": the file is empty"));
-  }
   std::unique_ptr<AudioFile> audio(new AudioFile(path));
+  ASSIGN_OR_RETURN(audio->bytes_, MediaFile::Open(path));
   SF_INFO info = {};
-  errno = 0;
-  audio->file_.reset(sf_open(path.c_str(), SFM_READ, &info));
+  audio->file_.reset(sf_open_virtual(&kSoundBytes, SFM_READ, &info, audio->bytes_.get()));
+  RETURN_IF_ERROR(audio->bytes_->status());
   if (audio->file_ == nullptr) {
-    if (sf_error(nullptr) == SF_ERR_SYSTEM && errno != 0) {
-      return ErrnoStatus(errno, absl::StrCat("opening ", path));
-    }
     return absl::InvalidArgumentError(absl::StrCat(path, ": no sound that can be read (",
                                                    sf_strerror(nullptr),
                                                    "): wav, flac, ogg and mp3 can"));
@@ -67,6 +78,8 @@ absl::Status AudioFile::Read(int64_t count, std::vector<float>* samples) {
 absl::Status AudioFile::ReadPiece() {
   frames_.resize(kPieceFrames * channels_);
   const int64_t frames = sf_readf_float(file_.get(), frames_.data(), kPieceFrames);
+  bytes_->GivesUp();
+  RETURN_IF_ERROR(bytes_->status());
   if (frames < kPieceFrames && sf_error(file_.get()) != SF_ERR_NO_ERROR) {
     return absl::InvalidArgumentError(
         absl::StrCat(path_, ": cannot be decoded to its end: ", sf_strerror(file_.get()),

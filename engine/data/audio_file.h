@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/data/media_file.h"
 #include "engine/data/resampler.h"
 
 namespace spillway {
@@ -22,7 +23,8 @@ inline constexpr int64_t kSpeechRate = 16000;  // samples a second
 // One thread.
 class AudioFile {
  public:
-  // kNotFound, kInvalidArgument for what is no sound, and as of Resampler, all "PATH: ...".
+  // kNotFound, kInvalidArgument for what is no plain file or no sound, and as of Resampler, all
+  // "PATH: ...". As of Read, kCancelled where it goes on for 0.7 s after a signal (StopPatience).
   static absl::StatusOr<std::unique_ptr<AudioFile>> Open(const std::string& path);
 
   // Appends the next samples, about in [-1, 1], `count` of them, or fewer where the file ends.
@@ -46,6 +48,7 @@ class AudioFile {
   absl::Status ReadPiece();
 
   const std::string path_;
+  std::unique_ptr<MediaFile> bytes_;
   std::unique_ptr<SNDFILE, CloseFile> file_;
   double seconds_ = 0;
   int64_t channels_ = 1;

@@ -1,13 +1,13 @@
 #include "engine/data/labelled_pictures.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/stop_signal.h"
 #include "engine/data/text_reader.h"
 #include "io/base/status.h"
 #include "io/checksum.h"
@@ -179,11 +179,9 @@ struct LabelledPictures::Opening {
     for (const std::string& name : names) {
       const std::string path = absl::StrCat(folder, "/", name);
       if (!IsPictureName(name) || IsDirectory(path)) continue;
+      RETURN_IF_ERROR(StopSignal::Check());
       RETURN_IF_ERROR(ReadPictureSize(path).status());
       ASSIGN_OR_RETURN(const FileInfo found, FileSystem::Real().Look(path, SymbolicLink::kFollow));
-      if (found.kind != FileInfo::Kind::kFile) {  // a pipe is read but once
-        return ErrnoStatus(EOPNOTSUPP, absl::StrCat("look at ", path));
-      }
       const uint64_t bytes = found.size_bytes;
       digest.Update(name.data(), name.size());
       digest.Update(&bytes, sizeof(bytes));
@@ -202,6 +200,7 @@ struct LabelledPictures::Opening {
     std::string piece;
     for (int64_t first = 0; first < count; first += kRecordsAtOnce) {
       const int64_t n = std::min(kRecordsAtOnce, count - first);
+      RETURN_IF_ERROR(StopSignal::Check());
       piece.resize(static_cast<size_t>(n * record));
       RETURN_IF_ERROR(file->ReadNext(piece.data(), piece.size()));
       digest.Update(piece.data(), piece.size());
@@ -257,17 +256,21 @@ absl::StatusOr<Picture> LabelledPictures::Read(int64_t number) const {
 absl::StatusOr<Picture> LabelledPictures::ReadFile(int64_t number) const {
   const Place& place = places_[number];
   const std::string path = absl::StrCat(folders_[place.group], "/", place.name);
-  uint64_t checksum = 0;
-  auto picture = ReadPicture(path, &checksum);
+  auto picture = ReadPicture(path);
+  if (absl::IsCancelled(picture.status())) return picture;
   const uint64_t known = checksums_[number];
+  const uint64_t checksum =
+      picture.ok() ? Checksum(picture->points.data(), picture->points.size()) : 0;
   FileInfo then;
   then.size_bytes = place.size_bytes;
   then.modified_ns = place.modified_ns;
   std::string changed;
   if (known == 0 || absl::IsNotFound(picture.status())) {
     changed = DescribeChange(then, FileSystem::Real().Look(path, SymbolicLink::kFollow));
-  } else if (checksum != 0 && checksum != known) {
-    changed = "its bytes are not those that were read before";
+  } else if (!picture.ok()) {
+    changed = "it cannot be decoded any more";
+  } else if (checksum != known) {
+    changed = "its picture is not the one that was read before";
   }
   if (!changed.empty()) return DataChangedError(path, changed);
   if (picture.ok()) checksums_[number] = checksum;

@@ -52,7 +52,7 @@ class LabelledPictures {
   int64_t size() const { return static_cast<int64_t>(places_.size()); }
   // REQUIRES below: 0 <= number < size().
   // Of three channels. kDataLoss where the file changed since Open: by its size and time, or by the
-  // checksum of what was read before, which counts alone once there is one.
+  // checksum of the points that were read before, which counts alone once there is one.
   absl::StatusOr<Picture> Read(int64_t number) const;
   int64_t label(int64_t number) const { return places_[number].label; }
 

@@ -26,9 +26,12 @@ bool IsPictureName(const std::string& path);
 // Of three channels. What a file is its first bytes say, not its name. A palette and shades of grey
 // become colours, transparency is left aside; an orientation that a camera noted is not applied.
 // kInvalidArgument names the file and the remedy: of one that is cut short or damaged, no picture,
-// of 16 bits a channel, CMYK, or of more than 2^25 points.
-// `checksum` (may be null) gets that of the file's bytes, also where they are no picture.
-absl::StatusOr<Picture> ReadPicture(const std::string& path, uint64_t* checksum = nullptr);
+// of 16 bits a channel, CMYK, of more than 2^25 points, or of more than 100 scans; of a progressive
+// JPEG whose coefficients take more memory than 2^25 points; and of a file that is no plain one, or
+// has more than 256 MiB. Decoding takes the memory of the points or of the coefficients, whichever
+// are more, and a few hundred KiB. kCancelled where it goes on for 0.7 s after a signal
+// (StopPatience).
+absl::StatusOr<Picture> ReadPicture(const std::string& path);
 
 // The same as far as the beginning of the file tells, which is all that is read.
 absl::StatusOr<PictureSize> ReadPictureSize(const std::string& path);

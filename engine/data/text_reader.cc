@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "engine/base/stop_signal.h"
+#include "engine/base/work_count.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -34,6 +36,8 @@ absl::Status ReadInPieces(const std::string& path,
         RetryOnSignal([&] { return ::read(file.fd.get(), piece.data(), piece.size()); });
     if (got < 0) return ErrnoStatus(errno, absl::StrCat("read ", path));
     if (got == 0) return absl::OkStatus();
+    RETURN_IF_ERROR(StopSignal::Check());
+    WorkCount::Add(static_cast<uint64_t>(got));
     absl::string_view text(piece.data(), static_cast<size_t>(got));
     if (first) absl::ConsumePrefix(&text, "\xef\xbb\xbf");
     RETURN_IF_ERROR(take(text));

@@ -22,7 +22,7 @@ struct PlainFile {
 absl::StatusOr<PlainFile> OpenPlainFile(const std::string& path);
 
 // Calls `take` for each piece, in order, without a UTF-8 byte order mark at the beginning; its
-// first error ends the reading. Others as of OpenPlainFile.
+// first error ends the reading. Others as of OpenPlainFile; kCancelled at a signal (StopSignal).
 absl::Status ReadInPieces(const std::string& path,
                           const std::function<absl::Status(absl::string_view)>& take);
 

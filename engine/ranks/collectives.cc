@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/utf8.h"
 #include "engine/machine/memory_limits.h"
 #include "io/base/status.h"
 
@@ -69,11 +70,15 @@ int64_t CodeForOthers(const absl::Status& status) {
 
 absl::Status BecauseOf(int rank, int64_t code, const std::string& message) {
   // Of what failed on two ranks at once, the one that was told first is enough.
-  const std::string text = absl::StrContains(message, kBecauseOfRank)
-                               ? message
-                               : absl::StrCat(kBecauseOfRank, rank, ": ", message);
+  const std::string clean = AsCleanLine(message);
+  const std::string text = absl::StrContains(clean, kBecauseOfRank)
+                               ? clean
+                               : absl::StrCat(kBecauseOfRank, rank, ": ", clean);
   if (code == kDoesNotFit) return DoesNotFitError(text);
-  return absl::Status(static_cast<absl::StatusCode>(code), text);
+  // Whatever it sent, it has failed.
+  const bool is_code = code > 0 && code <= static_cast<int64_t>(absl::StatusCode::kUnauthenticated);
+  return absl::Status(is_code ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kUnknown,
+                      text);
 }
 
 bool IsBecauseOfAnother(const absl::Status& status) {

@@ -69,7 +69,8 @@ absl::StatusOr<std::vector<std::string>> AllGatherText(Collectives& ranks, const
 absl::StatusOr<std::string> FromFirstRank(Collectives& ranks, const std::string& text);
 
 // What another rank ended with, told on this one: the exit code (ExitCodeOf) is the same, and
-// "stopped because of rank R: " in front says that it is no failure of this rank's.
+// "stopped because of rank R: " in front says that it is no failure of this rank's. The message is
+// one line afterwards, without control characters; a code that is none becomes kUnknown.
 int64_t CodeForOthers(const absl::Status& status);
 absl::Status BecauseOf(int rank, int64_t code, const std::string& message);
 bool IsBecauseOfAnother(const absl::Status& status);

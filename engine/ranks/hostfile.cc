@@ -143,6 +143,10 @@ absl::StatusOr<std::vector<std::string>> MpirunCommand(const std::vector<HostSlo
       absl::StrCat("MASTER_ADDR=", ValueOr(environment, "MASTER_ADDR", address)),
       "-x",
       absl::StrCat("MASTER_PORT=", ValueOr(environment, "MASTER_PORT", kDefaultPort))};
+  // By its name: all users of a machine can read a command line.
+  if (!ValueOr(environment, kSecretVariable, "").empty()) {
+    words.insert(words.end(), {"-x", kSecretVariable});
+  }
   const std::vector<std::string> kept = WithoutLaunchFlags(command);
   words.insert(words.end(), kept.begin(), kept.end());
   return words;

@@ -26,7 +26,8 @@ absl::StatusOr<std::vector<HostSlots>> ParseHostfile(absl::string_view text,
 // {"mpirun", "-n", "4", "--host", "a:2,b:2", ..., the program and its arguments} in Open MPI's
 // words. `command`: argv of this program, from which --hostfile, --launch and --ranks are taken
 // out; `ranks`: --ranks, by default all slots. MASTER_ADDR and MASTER_PORT of `environment` are
-// passed on; without them the first host (of user@host), and DeepSpeed's port. kInvalidArgument
+// passed on; without them the first host (of user@host), and DeepSpeed's port. Where it has
+// SPILLWAY_SECRET, mpirun passes that on, too. kInvalidArgument
 // where there are more ranks than slots.
 absl::StatusOr<std::vector<std::string>> MpirunCommand(const std::vector<HostSlots>& hosts,
                                                        const std::vector<std::string>& command,

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/keyed_hash.h"
 #include "engine/options/rank_options.h"
 #include "engine/ranks/node_list.h"
 #include "io/base/status.h"
@@ -54,6 +56,7 @@ class LaunchReader {
     RETURN_IF_ERROR(CheckRanksFlag());
     if (launch_.world == 1 || launch_.launcher.empty()) return launch_;
     RETURN_IF_ERROR(FindMaster());
+    RETURN_IF_ERROR(ReadSecret());
     return launch_;
   }
 
@@ -344,6 +347,18 @@ class LaunchReader {
                      HowToExport("MASTER_ADDR", "HOST"), ") for all ranks"));
   }
 
+  absl::Status ReadSecret() {
+    launch_.secret = Text(kSecretVariable);
+    if (launch_.secret.empty() || launch_.secret.size() >= kLeastSecretBytes) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        kSecretVariable, " has ", launch_.secret.size(), " characters, and needs at least ",
+        kLeastSecretBytes,
+        ", or it could be guessed: take what `openssl rand -hex 32` prints, the same for all "
+        "ranks"));
+  }
+
   // How a user of this launcher gives all ranks a variable.
   std::string HowToExport(absl::string_view name, absl::string_view value) const {
     if (launch_.launcher == "mpirun") return absl::StrCat("mpirun -x ", name, "=", value, " ...");
@@ -386,6 +401,8 @@ EnvironmentMap ThisEnvironment() {
   }
   return environment;
 }
+
+std::string NewRankSecret() { return absl::BytesToHexString(UnforeseeableBytes(32)); }
 
 int PortOfJob(absl::string_view job_id) {
   const uint64_t digest = Checksum(job_id.data(), job_id.size());

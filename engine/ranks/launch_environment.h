@@ -31,6 +31,9 @@ struct Launch {
   int master_socket = -1;
   // A store listens there already, that of torchrun's agent: rank 0 is a client of it as well.
   bool agent_store = false;
+  // What ranks prove to know before others listen to them (rank_handshake.h); empty: the ranks have
+  // none, and whoever reaches their ports can be one.
+  std::string secret;
   // How often torchrun has started these ranks again. Its agent's store outlives them: keys of
   // another attempt must not be taken for this one's.
   int restart = 0;
@@ -68,5 +71,11 @@ inline constexpr char kLauncherVariable[] = "SPILLWAY_LAUNCHER";
 inline constexpr char kSpawnedLauncher[] = "ranks";
 // And to rank 0 of them: the number of the descriptor that is Launch::master_socket.
 inline constexpr char kSocketVariable[] = "SPILLWAY_MASTER_SOCKET";
+// Launch::secret: whoever starts the ranks sets it for all of them, and --ranks does so itself.
+inline constexpr char kSecretVariable[] = "SPILLWAY_SECRET";
+// A shorter one could be found by trying, from what is seen on the network.
+inline constexpr size_t kLeastSecretBytes = 16;
+// Such a secret, in letters and digits.
+std::string NewRankSecret();
 
 }  // namespace spillway

@@ -173,6 +173,7 @@ class Spawner {
     environment["MASTER_ADDR"] = "127.0.0.1";
     environment["MASTER_PORT"] = absl::StrCat(port_);
     environment[kLauncherVariable] = kSpawnedLauncher;
+    environment[kSecretVariable] = secret_;
     environment.erase(kSocketVariable);
     if (rank == 0) environment[kSocketVariable] = absl::StrCat(socket_.get());
     std::vector<std::string> entries;
@@ -327,6 +328,8 @@ class Spawner {
 
   const SpawnOptions options_;
   const BlockedSignals signals_;
+  // Of this run alone, whatever the environment has: its ranks are all started here.
+  const std::string secret_ = NewRankSecret();
   int port_ = 0;
   UniqueFd socket_;  // bound to it, until rank 0 has it
   std::vector<std::unique_ptr<Child>> children_;

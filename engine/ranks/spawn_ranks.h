@@ -32,8 +32,8 @@ absl::StatusOr<SpawnOptions> SpawnThisProgram(int ranks);
 // or 75 and not all with 0, else 0. An error where they cannot be started: none is left then.
 //
 // Every rank has RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR
-// (127.0.0.1), MASTER_PORT and SPILLWAY_LAUNCHER=ranks; rank 0 also SPILLWAY_MASTER_SOCKET, bound
-// to that port, which is a free one. Rank 0 keeps stdout and stderr; what others print comes out on
+// (127.0.0.1), MASTER_PORT, SPILLWAY_LAUNCHER=ranks and a new SPILLWAY_SECRET; rank 0 also
+// SPILLWAY_MASTER_SOCKET, bound to that port, which is a free one. Rank 0 keeps stdout and stderr; what others print comes out on
 // stderr, in whole lines with "rank 3: " in front. SIGTERM, SIGINT, SIGUSR1 and SIGHUP (but where
 // that is ignored) are passed on to all, also one that StopSignal has received before; ranks start
 // with these blocked, until their own StopSignal takes them. At SIGTSTP all ranks stop, and this

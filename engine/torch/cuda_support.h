@@ -9,8 +9,9 @@
 #include "absl/status/statusor.h"
 #include "engine/machine/device_choice.h"
 #include "engine/numeric/dtype.h"
+#include "engine/ranks/socket_ranks.h"
 #include "engine/torch/compute_place.h"
-#include "engine/torch/gloo_ranks.h"
+#include "torch/csrc/distributed/c10d/Store.hpp"
 
 namespace spillway {
 
@@ -39,7 +40,7 @@ class CudaSupport {
 
   // A conversation with other ranks' GPUs, in the memory of the place's (cuda/nccl_ranks.h).
   virtual absl::StatusOr<std::unique_ptr<Collectives>> Connect(
-      const c10::intrusive_ptr<c10d::Store>& store, const GlooOptions& options,
+      const c10::intrusive_ptr<c10d::Store>& store, const ConversationOptions& options,
       const ComputePlace& place, const std::function<bool()>& somebody_failed) = 0;
 };
 

@@ -1,209 +1,123 @@
 #include "engine/torch/rank_connection.h"
 
 #include <fcntl.h>
-#include <ifaddrs.h>
-#include <netdb.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
-#include <future>
 #include <memory>
 #include <numeric>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "c10/util/Logging.h"
 #include "engine/base/stop_signal.h"
+#include "engine/base/utf8.h"
 #include "engine/machine/process_setup.h"
-#include "engine/torch/first_failure.h"
-#include "engine/torch/gloo_ranks.h"
+#include "engine/ranks/first_failure.h"
+#include "engine/ranks/rank_call.h"
+#include "engine/ranks/rank_listener.h"
+#include "engine/ranks/socket_ranks.h"
+#include "engine/torch/agent_store.h"
+#include "engine/torch/rank_store_view.h"
+#include "io/base/clock.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
-#include "torch/csrc/distributed/c10d/PrefixStore.hpp"
-#include "torch/csrc/distributed/c10d/TCPStore.hpp"
 
 namespace spillway {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using StorePtr = c10::intrusive_ptr<c10d::Store>;
-
 constexpr char kOutcomeKey[] = "outcome";
+constexpr char kStopKey[] = "stop";  // the signal that stops ranks that connect
 constexpr char kAllCame[] = "all came";
 constexpr auto kPause = std::chrono::milliseconds(20);  // between two looks at what others do
+// Rank 0's thread that listens answers at once, whatever its others do.
+constexpr double kTableSeconds = 60;
+// Of a rank that ends: the others give it ten seconds.
+constexpr double kLastAnswerSeconds = 4;
+
+// Where a rank listens for those of its conversations; an empty host is where the ranks meet.
+std::string PlaceKey(int rank) { return absl::StrCat("at/", rank); }
 
 std::string PlaceOf(const Launch& launch) {
   return absl::StrCat(launch.master_address, ":", launch.master_port);
 }
 
-// Until this machine knows rank 0's by its name: a cluster may make it later than the job's ranks.
-absl::Status AwaitName(const Launch& launch, Clock::time_point deadline) {
-  const auto late = Clock::now() + std::chrono::seconds(5);
-  bool warned = false;
-  while (true) {
-    addrinfo* found = nullptr;
-    const int error = getaddrinfo(launch.master_address.c_str(), nullptr, nullptr, &found);
-    if (error == 0) {
-      freeaddrinfo(found);
-      return absl::OkStatus();
-    }
-    const std::string text = absl::StrCat("rank 0's machine, ", launch.master_address,
-                                          " (MASTER_ADDR) has no address that this machine knows (",
-                                          gai_strerror(error), ")");
-    if (Clock::now() >= deadline) {
-      return absl::UnavailableError(
-          absl::StrCat(text, ": give MASTER_ADDR a name or an address that all machines know"));
-    }
-    if (!warned && Clock::now() >= late) {
-      LogWarning(absl::StrCat(text, "; it is waited for"));
-      warned = true;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  }
-}
-
-absl::StatusOr<StorePtr> OpenStore(const Launch& launch, Clock::time_point deadline) {
-  RETURN_IF_ERROR(AwaitName(launch, deadline));
-  c10d::TCPStoreOptions options;
-  options.port = static_cast<uint16_t>(launch.master_port);
-  options.isServer = launch.rank == 0 && !launch.agent_store;
-  if (options.isServer && launch.master_socket >= 0) {
-    fcntl(launch.master_socket, F_SETFD, FD_CLOEXEC);
-    options.masterListenFd = launch.master_socket;
-  }
-  options.waitWorkers = false;
-  options.useLibUV = false;
-  options.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::max<Clock::duration>(deadline - Clock::now(), std::chrono::seconds(1)));
-  try {
-    StorePtr store = c10::make_intrusive<c10d::TCPStore>(launch.master_address, options);
-    return StorePtr(c10::make_intrusive<c10d::PrefixStore>(
-        absl::StrCat("spillway/", launch.job_id, "/", launch.restart), store));
-  } catch (const std::exception& error) {
-    const std::string text = error.what();
-    if (options.isServer) {
-      return absl::UnavailableError(absl::StrCat(
-          "rank 0 can't listen at ", PlaceOf(launch), " for the other ranks (",
-          absl::StrContains(text, "EADDRINUSE") || absl::StrContains(text, "ddress already in use")
-              ? "the port is in use"
-              : text.substr(0, text.find('\n')),
-          "): give another MASTER_PORT, or the address of a network of this machine as "
-          "MASTER_ADDR"));
-    }
-    return absl::UnavailableError(
-        absl::StrCat("rank ", launch.rank, " does not reach rank 0 at ", PlaceOf(launch), " (",
-                     text.substr(0, text.find('\n')),
-                     "): is rank 0 running there, and may this machine connect to it (MASTER_ADDR, "
-                     "MASTER_PORT, --collective-timeout)?"));
-  }
-}
-
-// The same, until a signal comes: what opens the store looks at none, and is left behind then.
-absl::StatusOr<StorePtr> OpenStoreUnlessStopped(const Launch& launch, Clock::time_point deadline) {
-  std::packaged_task<absl::StatusOr<StorePtr>()> opening(
-      [launch, deadline] { return OpenStore(launch, deadline); });
-  std::future<absl::StatusOr<StorePtr>> opened = opening.get_future();
-  std::thread(std::move(opening)).detach();
-  while (opened.wait_for(kPause) != std::future_status::ready) {
-    RETURN_IF_ERROR(StopSignal::Check());
-  }
-  return opened.get();
-}
-
-// The address of this machine by which it reaches rank 0's, which is the one that other ranks
-// reach it by.
-std::string OwnAddressTowards(const std::string& host, int port) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return "";
-  std::string address;
-  for (const addrinfo* to = found; to != nullptr && address.empty(); to = to->ai_next) {
-    const int fd = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    sockaddr_storage own{};
-    socklen_t length = sizeof(own);
-    char text[NI_MAXHOST];
-    // No packet is sent: the kernel chooses the route.
-    if (fd >= 0 && connect(fd, to->ai_addr, to->ai_addrlen) == 0 &&
-        getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
-        getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof(text), nullptr, 0,
-                    NI_NUMERICHOST) == 0) {
-      address = text;
-    }
-    if (fd >= 0) close(fd);
-  }
-  freeaddrinfo(found);
-  return address;
+absl::Status CannotListen(const Launch& launch, absl::string_view why, int error) {
+  return absl::UnavailableError(absl::StrCat(
+      "rank 0 can't listen at ", PlaceOf(launch), " for the other ranks (",
+      error == EADDRINUSE ? "the port is in use" : why,
+      "): give another MASTER_PORT, or the address of a network of this machine as MASTER_ADDR"));
 }
 
 class Connection : public RankConnection {
  public:
-  explicit Connection(const ConnectOptions& options) : options_(options) {}
+  explicit Connection(const ConnectOptions& options) : options_(options) {
+    const Launch& launch = options.launch;
+    identity_ = {launch.secret, absl::StrCat(launch.job_id, "/", launch.restart),
+                 options.grid.size};
+    wait_ = {MonotonicSeconds() + options.timeout_seconds, StopSignal::Check};
+  }
 
   absl::Status Meet() {
     const Launch& launch = options_.launch;
-    const auto deadline = Clock::now() + std::chrono::milliseconds(
-                                             static_cast<int64_t>(options_.timeout_seconds * 1000));
-    ASSIGN_OR_RETURN(store_, OpenStoreUnlessStopped(launch, deadline));
-    try {
-      store_->set(HereKey(launch.rank), "1");
-      RETURN_IF_ERROR(AwaitAll(deadline));
-    } catch (const std::exception& error) {
-      RETURN_IF_ERROR(StopSignal::Check());  // whom it came to as well
-      // Which has the store.
-      return absl::UnavailableError(absl::StrCat("stopped because rank 0 at ", PlaceOf(launch),
-                                                 " is gone, before the run began"));
+    if (launch.rank == 0) {
+      RETURN_IF_ERROR(OpenMeeting());
+      WarnOfNoSecret();
+    } else {
+      RETURN_IF_ERROR(JoinMeeting());
     }
-    return absl::OkStatus();
+    const absl::Status met = AwaitAll();
+    if (met.ok() || meeting_failed_ || StopSignal::received() != 0) return met;
+    return absl::UnavailableError(absl::StrCat("stopped because rank 0 at ", PlaceOf(launch),
+                                               " is gone, before the run began"));
   }
 
   // Once all have come.
   absl::Status Connect() {
-    const Launch& launch = options_.launch;
-    const std::string address = OwnAddressTowards(launch.master_address, launch.master_port);
     const ShardGrid& grid = options_.grid;
+    wait_.deadline = MonotonicSeconds() + options_.timeout_seconds;
+    wait_.interrupted = [this] { return OthersGoOn(); };
     std::vector<int> world(grid.size);
     std::iota(world.begin(), world.end(), 0);
-    ASSIGN_OR_RETURN(world_, Talk("world", world, address));
+    RETURN_IF_ERROR(FindPlaces());
+    ASSIGN_OR_RETURN(world_, Talk("world", world));
     // Before the conversations that depend on it who is in them.
     RETURN_IF_ERROR(CompareIdentities());
-    ASSIGN_OR_RETURN(commits_, Talk("commits", world, address));
+    ASSIGN_OR_RETURN(commits_, Talk("commits", world));
     if (grid.group > 1) {
-      ASSIGN_OR_RETURN(group_, Talk(GroupName(), Group(), address));
+      ASSIGN_OR_RETURN(group_, Talk(GroupName(), Group()));
     }
     if (grid.replicas() > 1) {
-      ASSIGN_OR_RETURN(replicas_, Talk(ReplicasName(), Replicas(), address));
+      ASSIGN_OR_RETURN(replicas_, Talk(ReplicasName(), Replicas()));
     }
+    // From now on nobody but a rank that is started twice has anything to look for here.
+    pairs_.reset();
+    if (meeting_ != nullptr) meeting_->EndPairs();
+    if (remote_ != nullptr) remote_->SetInterrupted(nullptr);
     return absl::OkStatus();
   }
 
   absl::StatusOr<OnGpu> ConnectGpus(CudaSupport& cuda, const ComputePlace& place) override {
     OnGpu gpus;
-    const auto somebody_failed = [this] {
-      try {
-        return SomebodyFailed(*store_);
-      } catch (const std::exception&) {
-        return true;  // rank 0 is gone, which has the store
-      }
-    };
+    const auto somebody_failed = [this] { return SomebodyFailed(*store_); };
+    const auto view = c10::make_intrusive<RankStoreView>(
+        store_, std::chrono::milliseconds(static_cast<int64_t>(options_.timeout_seconds * 1000)));
     // A rank that has none by now is not waited for in there.
     RETURN_IF_ERROR(AllGatherCount(*world_, 0).status());
     if (group_) {
-      ASSIGN_OR_RETURN(gpus.group, cuda.Connect(store_, Options(GroupName(), Group(), ""), place,
-                                                somebody_failed));
+      ASSIGN_OR_RETURN(gpus.group,
+                       cuda.Connect(view, Options(GroupName(), Group()), place, somebody_failed));
     }
     if (replicas_) {
-      ASSIGN_OR_RETURN(gpus.replicas, cuda.Connect(store_, Options(ReplicasName(), Replicas(), ""),
-                                                   place, somebody_failed));
+      ASSIGN_OR_RETURN(gpus.replicas, cuda.Connect(view, Options(ReplicasName(), Replicas()), place,
+                                                   somebody_failed));
     }
     return gpus;
   }
@@ -226,75 +140,258 @@ class Connection : public RankConnection {
 
   absl::Status FirstFailure(const absl::Status& own) override {
     if (IsBecauseOfAnother(own)) return own;  // who says it itself
-    // Where the way to rank 0 is cut its store answers neither yes nor no: whoever asks it is
-    // left behind with it.
-    auto answer = std::make_shared<std::promise<absl::Status>>();
-    std::future<absl::Status> answered = answer->get_future();
-    std::thread([store = store_, rank = options_.launch.rank, own, answer] {
-      answer->set_value(AgreeOnFirstFailure(*store, rank, own));
-    }).detach();
-    if (answered.wait_for(std::chrono::seconds(8)) == std::future_status::ready) {
-      return answered.get();
-    }
-    store_.release();  // the asking thread's, for ever
-    return AsConsequence(own);
+    // Where the way to rank 0 is cut its table answers neither yes nor no.
+    if (remote_ != nullptr) remote_->SetTimeout(kLastAnswerSeconds);
+    return AgreeOnFirstFailure(*store_, options_.launch.rank, options_.grid.size, own);
   }
 
   absl::Status Close() override {
     RETURN_IF_ERROR(AllGatherCount(*world_, 0).status());
-    try {
-      const int left = static_cast<int>(store_->add("left", 1));
-      // The server lives in rank 0's process.
-      const auto until = Clock::now() + std::chrono::seconds(10);
-      while (options_.launch.rank == 0 && left < options_.grid.size && Clock::now() < until &&
-             store_->add("left", 0) < options_.grid.size) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      }
-    } catch (const std::exception&) {
-      // Rank 0 has left already: all is said.
+    const auto left = store_->Add("left", 1);
+    if (options_.launch.rank > 0) return absl::OkStatus();  // where rank 0 is gone all is said
+    // The table is in this process.
+    const double until = MonotonicSeconds() + 10;
+    while (table_.Add("left", 0).value_or(0) < options_.grid.size && MonotonicSeconds() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    return absl::OkStatus();
+    return left.status();
   }
 
  private:
-  static std::string HereKey(int rank) { return absl::StrCat("here/", rank); }
+  // -- where the ranks meet ---------------------------------------------------------------
+
+  // The first address of MASTER_ADDR, which a cluster may make later than the job's ranks.
+  absl::StatusOr<RankAddress> MasterAddress(int port) const {
+    const Launch& launch = options_.launch;
+    while (true) {
+      const auto found = ResolveRankHost(launch.master_address, port, wait_);
+      if (found.ok()) return found->front();
+      if (!absl::IsUnavailable(found.status())) return found.status();
+      const absl::Status goes_on = wait_.Check();
+      if (absl::IsDeadlineExceeded(goes_on)) {
+        return HasNoAddress(0, launch.master_address, found.status());
+      }
+      RETURN_IF_ERROR(goes_on);
+      std::this_thread::sleep_for(10 * kPause);
+    }
+  }
+
+  // A socket that is bound to the address of MASTER_ADDR, or to all of this machine where that is
+  // not one by which others reach it.
+  absl::StatusOr<UniqueFd> BindMeeting() {
+    const Launch& launch = options_.launch;
+    if (launch.master_socket >= 0) {
+      fcntl(launch.master_socket, F_SETFD, FD_CLOEXEC);
+      return UniqueFd(launch.master_socket);
+    }
+    const int port = launch.agent_store ? 0 : launch.master_port;
+    const bool ranks_elsewhere = launch.local_world < launch.world;
+    ASSIGN_OR_RETURN(const RankAddress master, MasterAddress(port));
+    if (master.is_loopback()) RETURN_IF_ERROR(CheckLoopback(master));
+    int error = 0;
+    absl::StatusOr<UniqueFd> bound;
+    if (!ranks_elsewhere || !master.is_loopback()) {
+      // Torchrun's agent listens at the port itself, on the machine of rank 0 as a rule.
+      bound = BindRankSocket(
+          launch.agent_store ? OwnAddressTowards(master).value_or(master) : master, &error);
+      if (bound.ok()) return bound;
+      if (error != EADDRNOTAVAIL) return CannotListen(launch, bound.status().message(), error);
+    }
+    // A name for this machine that is a loopback address here (Debian's 127.0.1.1), or an address
+    // that is translated on its way (a Kubernetes service's).
+    bound = BindRankSocketToAll(port, &error);
+    if (!bound.ok()) return CannotListen(launch, bound.status().message(), error);
+    LogWarning(absl::StrCat("rank 0 listens on all networks of this machine, because MASTER_ADDR ",
+                            launch.master_address,
+                            " is here no address by which other machines reach it"));
+    return bound;
+  }
+
+  absl::Status OpenMeeting() {
+    const Launch& launch = options_.launch;
+    ASSIGN_OR_RETURN(UniqueFd socket, BindMeeting());
+    auto opened = RankListener::Open(ListenerOptions(&table_), std::move(socket));
+    if (!opened.ok()) return CannotListen(launch, opened.status().message(), 0);
+    meeting_ = *std::move(opened);
+    store_ = &table_;
+    if (NamedInterface() != nullptr) {
+      ASSIGN_OR_RETURN(const RankAddress own, AddressOfInterface(NamedInterface()));
+      RETURN_IF_ERROR(ListenForPairs(own));
+    }
+    if (!launch.agent_store) return absl::OkStatus();
+    const RankAddress own = meeting_->address();
+    const bool named = own.host() != "::" && own.host() != "0.0.0.0" && !own.is_loopback();
+    return TellRankZeroPlace(launch, {named ? own.host() : "", own.port()}, wait_);
+  }
+
+  absl::Status JoinMeeting() {
+    const Launch& launch = options_.launch;
+    meeting_place_ = {launch.master_address, launch.master_port};
+    if (launch.agent_store) {
+      ASSIGN_OR_RETURN(meeting_place_, AskRankZeroPlace(launch, wait_));
+      if (meeting_place_.host.empty()) meeting_place_.host = launch.master_address;
+    }
+    ASSIGN_OR_RETURN(UniqueFd connection, Call(meeting_place_, 0, kStoreConversation));
+    remote_ = std::make_unique<RemoteRankStore>(std::move(connection), kTableSeconds);
+    remote_->SetInterrupted(StopSignal::Check);
+    store_ = remote_.get();
+    if (NamedInterface() == nullptr) return ListenForPairs(remote_->own_address().WithPort(0));
+    ASSIGN_OR_RETURN(const RankAddress own, AddressOfInterface(NamedInterface()));
+    return ListenForPairs(own);
+  }
+
+  void WarnOfNoSecret() const {
+    if (!identity_.secret.empty()) return;
+    LogWarning(absl::StrCat(
+        "the ranks meet without a secret: any program that reaches ", PlaceOf(options_.launch),
+        " can take part in this run or end it; start all ranks with the same SPILLWAY_SECRET "
+        "(`openssl rand -hex 32` makes one)"));
+  }
+
+  // -- who has come -------------------------------------------------------------------------
+
+  absl::StatusOr<std::string> MissingRanks() {
+    std::vector<std::string> missing;
+    for (int rank = 1; rank < options_.grid.size; ++rank) {
+      ASSIGN_OR_RETURN(const auto place, store_->Get(PlaceKey(rank)));
+      const bool there = meeting_ == nullptr || meeting_->IsPresent(rank);
+      if (!place.has_value() || !there) missing.push_back(std::to_string(rank));
+    }
+    if (missing.empty()) return std::string();
+    return absl::StrCat(missing.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing, ", "));
+  }
 
   // What becomes of the meeting as far as this rank knows; "" where it has to wait.
-  std::string Outcome(Clock::time_point deadline) {
-    std::vector<std::string> missing;
-    for (int rank = 0; rank < options_.grid.size; ++rank) {
-      if (!store_->check({HereKey(rank)})) missing.push_back(std::to_string(rank));
-    }
-    if (missing.empty()) return kAllCame;
+  absl::StatusOr<std::string> Outcome() {
     if (StopSignal::received() != 0) return std::to_string(StopSignal::received());
-    if (Clock::now() < deadline) return "";
+    const bool late = MonotonicSeconds() >= wait_.deadline;
+    if (meeting_ == nullptr && !late) return std::string();  // rank 0 sees who has come
+    ASSIGN_OR_RETURN(const std::string missing, MissingRanks());
+    if (missing.empty()) return std::string(meeting_ != nullptr ? kAllCame : "");
+    if (!late) return std::string();
     return absl::StrCat(
-        missing.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing, ", "), " of ",
-        options_.grid.size, " did not come to ", PlaceOf(options_.launch), " within ",
-        options_.timeout_seconds,
+        missing, " of ", options_.grid.size, " did not come to ", PlaceOf(options_.launch),
+        " within ", options_.timeout_seconds,
         " s: look at their output, and whether their machines reach that address (or give "
         "them longer: --collective-timeout)");
   }
 
   // Who knows first what becomes of the meeting says it for all, so that all go on or none does.
-  absl::Status AwaitAll(Clock::time_point deadline) {
+  absl::Status AwaitAll() {
+    RETURN_IF_ERROR(TellPlace());
     std::string outcome;
     while (outcome.empty()) {
-      if (const std::string own = Outcome(deadline); !own.empty()) {
-        outcome = store_->compareSet(kOutcomeKey, "", own);
-      } else if (store_->check({kOutcomeKey})) {
-        outcome = store_->get_to_str(kOutcomeKey);
+      ASSIGN_OR_RETURN(const std::string own, Outcome());
+      if (!own.empty()) {
+        ASSIGN_OR_RETURN(outcome, store_->SetIfAbsent(kOutcomeKey, own));
       } else {
-        std::this_thread::sleep_for(kPause);
+        ASSIGN_OR_RETURN(const auto told, store_->Get(kOutcomeKey));
+        outcome = told.value_or("");
+        if (outcome.empty()) std::this_thread::sleep_for(kPause);
       }
     }
+    if (meeting_ != nullptr) meeting_->Begin();
     if (outcome == kAllCame) return absl::OkStatus();
-    // The store may live in this process: the others, who look every 20 ms, are to read it.
+    // The others, who look every 20 ms, are to read it in this process's table.
     if (options_.launch.rank == 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+    meeting_failed_ = true;
+    RETURN_IF_ERROR(StopAs(outcome));
+    return absl::UnavailableError(AsCleanLine(outcome));
+  }
+
+  // Where the text is the number of a signal that came to another rank, it has come here, too.
+  static absl::Status StopAs(const std::string& text) {
     int signal = 0;
-    if (!absl::SimpleAtoi(outcome, &signal)) return absl::UnavailableError(outcome);
+    const std::vector<int> handled = StopSignal::Handled();
+    if (!absl::SimpleAtoi(text, &signal) ||
+        std::find(handled.begin(), handled.end(), signal) == handled.end()) {
+      return absl::OkStatus();
+    }
     StopSignal::Receive(signal);
     return StopSignal::Check();
+  }
+
+  // -- conversations ------------------------------------------------------------------------
+
+  RankListenerOptions ListenerOptions(RankStore* store) const {
+    RankListenerOptions listener;
+    listener.identity = identity_;
+    listener.rank = options_.launch.rank;
+    listener.store = store;
+    if (store != nullptr) {
+      // One that is started again in its place listens elsewhere.
+      listener.left = [store](int rank) { (void)store->Erase(PlaceKey(rank)); };
+    }
+    // All ranks may come at the same moment.
+    listener.most_strangers = kMostRankStrangers + options_.grid.size;
+    return listener;
+  }
+
+  // As in torch, the interface that a user names is where other ranks connect to this one.
+  static const char* NamedInterface() {
+    const char* name = std::getenv("GLOO_SOCKET_IFNAME");
+    return name == nullptr || *name == '\0' ? nullptr : name;
+  }
+
+  // Opens a listener of this rank's own.
+  absl::Status ListenForPairs(const RankAddress& own) {
+    int error = 0;
+    auto socket = BindRankSocket(own, &error);
+    if (!socket.ok()) {
+      return Annotate(socket.status(),
+                      absl::StrCat("rank ", options_.launch.rank, " can't listen at ", own.host(),
+                                   " for the other ranks"));
+    }
+    ASSIGN_OR_RETURN(pairs_, RankListener::Open(ListenerOptions(nullptr), *std::move(socket)));
+    return absl::OkStatus();
+  }
+
+  absl::Status TellPlace() {
+    if (pairs_ == nullptr) return absl::OkStatus();
+    const RankAddress own = pairs_->address();
+    return store_->Set(PlaceKey(options_.launch.rank), absl::StrCat(own.port(), " ", own.host()));
+  }
+
+  // OK while no rank has failed or was stopped: one that has will not connect.
+  absl::Status OthersGoOn() {
+    if (const int signal = StopSignal::received(); signal != 0) {
+      (void)store_->SetIfAbsent(kStopKey, std::to_string(signal));
+      return StopSignal::Check();
+    }
+    ASSIGN_OR_RETURN(const auto stopped, store_->Get(kStopKey));
+    RETURN_IF_ERROR(StopAs(stopped.value_or("")));
+    if (!SomebodyFailed(*store_)) return absl::OkStatus();
+    return absl::UnavailableError("another rank has failed");
+  }
+
+  // Of all ranks below this one, which connects to them.
+  absl::Status FindPlaces() {
+    places_.resize(options_.launch.rank);
+    for (int rank = 0; rank < options_.launch.rank; ++rank) {
+      ASSIGN_OR_RETURN(const auto told, store_->Get(PlaceKey(rank)));
+      const std::vector<std::string> words = absl::StrSplit(told.value_or(""), ' ');
+      if (rank == 0 && !told.has_value()) {
+        places_[rank] = meeting_place_;
+        continue;
+      }
+      if (words.size() != 2 || !absl::SimpleAtoi(words[0], &places_[rank].port)) {
+        return absl::UnavailableError(
+            absl::StrCat("rank ", rank, " has not told where it listens"));
+      }
+      places_[rank].host = words[1];
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<UniqueFd> Call(const RankZeroPlace& place, int rank,
+                                const std::string& conversation) const {
+    RankCallOptions call;
+    call.identity = identity_;
+    call.caller = {options_.launch.rank, conversation};
+    call.to_rank = rank;
+    call.host = place.host;
+    call.port = place.port;
+    return CallRank(call, wait_);
   }
 
   std::string GroupName() const { return absl::StrCat("group", options_.grid.replica()); }
@@ -312,21 +409,29 @@ class Connection : public RankConnection {
     return members;
   }
 
-  GlooOptions Options(const std::string& name, const std::vector<int>& members,
-                      const std::string& address) const {
-    GlooOptions options;
-    options.name = name;
-    options.members = members;
-    options.rank = options_.launch.rank;
-    options.address = address;
-    options.timeout_seconds = options_.timeout_seconds;
-    return options;
+  ConversationOptions Options(const std::string& name, const std::vector<int>& members) const {
+    return {name, members, options_.launch.rank, options_.timeout_seconds};
   }
 
+  // Every rank connects to those below it, and is connected to by those above.
   absl::StatusOr<std::unique_ptr<Collectives>> Talk(const std::string& name,
-                                                    const std::vector<int>& members,
-                                                    const std::string& address) {
-    return ConnectGloo(store_, Options(name, members, address));
+                                                    const std::vector<int>& members) {
+    RankListener& listener = pairs_ != nullptr ? *pairs_ : *meeting_;
+    std::vector<UniqueFd> sockets;
+    for (const int member : members) {
+      UniqueFd socket;
+      if (member < options_.launch.rank) {
+        ASSIGN_OR_RETURN(socket, Call(places_[member], member, name));
+      } else if (member > options_.launch.rank) {
+        auto taken = listener.Take(name, member, wait_);
+        if (absl::IsDeadlineExceeded(taken.status())) {
+          return HasNotAnswered(member, options_.timeout_seconds);
+        }
+        ASSIGN_OR_RETURN(socket, std::move(taken));
+      }
+      sockets.push_back(std::move(socket));
+    }
+    return MakeSocketRanks(Options(name, members), std::move(sockets));
   }
 
   absl::Status CompareIdentities() {
@@ -347,7 +452,15 @@ class Connection : public RankConnection {
   }
 
   const ConnectOptions options_;
-  StorePtr store_;
+  RankIdentity identity_;
+  RankWait wait_;
+  RankZeroPlace meeting_place_;        // of rank 0, for the others
+  std::vector<RankZeroPlace> places_;  // of the ranks below this one
+  bool meeting_failed_ = false;        // its outcome says why
+  RankTable table_;                    // rank 0's
+  std::unique_ptr<RemoteRankStore> remote_;
+  RankStore* store_ = nullptr;  // either of them
+  std::unique_ptr<RankListener> meeting_, pairs_;
   std::unique_ptr<Collectives> world_, group_, replicas_, commits_;
 };
 
@@ -358,10 +471,11 @@ absl::StatusOr<std::unique_ptr<RankConnection>> RankConnection::Open(
   // c10d warns of what nobody can mend (hosts without names), and writes of its errors what we say.
   setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);
   c10::initLogging();
-  FailWritesToNobody();  // Gloo writes to sockets without MSG_NOSIGNAL
+  FailWritesToNobody();
   auto connection = std::make_unique<Connection>(options);
   RETURN_IF_ERROR(connection->Meet());
   if (const absl::Status connected = connection->Connect(); !connected.ok()) {
+    if (StopSignal::received() != 0) return StopSignal::Check();
     return SeesOthersGone(connected) ? connection->FirstFailure(connected) : connected;
   }
   return std::unique_ptr<RankConnection>(std::move(connection));

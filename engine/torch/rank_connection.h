@@ -1,4 +1,5 @@
-// The other ranks of a run, found and talked to through LibTorch's c10d: Gloo between CPUs, NCCL
+// The other ranks of a run, found and talked to: over sockets between CPUs, of which each end has
+// proven to know the run's secret (engine/ranks/rank_handshake.h), and through LibTorch's NCCL
 // between GPUs.
 #pragma once
 
@@ -26,7 +27,9 @@ struct ConnectOptions {
 class RankConnection {
  public:
   // Waits for all ranks. kUnavailable where some don't come, and which; where the place to meet
-  // can't be had; kInvalidArgument where a rank has another identity, and the first difference.
+  // can't be had; kInvalidArgument where a rank has another identity, and the first difference;
+  // kAlreadyExists where this rank is there already; kPermissionDenied where it has another secret
+  // than rank 0; kFailedPrecondition where the machine has no loopback network and needs one.
   // kCancelled where a signal came to a rank that waits (StopSignal): on all that wait, which have
   // then received it. Writes to ranks that are gone fail from then on (FailWritesToNobody).
   static absl::StatusOr<std::unique_ptr<RankConnection>> Open(const ConnectOptions& options);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/stop_signal.h"
+#include "engine/ranks/rank_listener.h"
 #include "engine/ranks/shard_plan.h"
 #include "engine/run/run_state.h"
 #include "io/base/status.h"
@@ -16,15 +17,15 @@
 namespace spillway {
 namespace {
 
-// Beside what connects the ranks.
-constexpr rlim_t kOtherFiles = 64;
+// Beside what connects the ranks, and what connects without being one.
+constexpr rlim_t kOtherFiles = 64 + kMostRankStrangers;
 // What the limit is raised to where more is allowed.
 constexpr rlim_t kManyFiles = 65536;
 
-// With every other rank a socket in each conversation of which both are (three at most), and for
-// the first rank's store. Gloo's listener ends the process where it gets none.
+// With every other rank a socket in each conversation of which both are (three at most), one for
+// the first rank's table, and one while it connects.
 absl::Status AllowConnections(int ranks) {
-  const rlim_t needed = 4 * static_cast<rlim_t>(ranks - 1) + kOtherFiles;
+  const rlim_t needed = 5 * static_cast<rlim_t>(ranks - 1) + kOtherFiles;
   rlimit limit = {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return absl::OkStatus();
   const rlim_t allowed = std::min(limit.rlim_max, std::max(needed, kManyFiles));

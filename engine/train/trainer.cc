@@ -167,7 +167,14 @@ absl::Status Trainer::OpenJournal() {
 
 absl::StatusOr<TrainResult> Trainer::Run() {
   absl::StatusOr<TrainResult> result = RunSteps();
-  if (rescue_->needed()) result = rescue_->End(result.status());
+  if (rescue_->needed()) {
+    result = rescue_->End(result.status());
+    if (GaveUpReading(result.status())) {
+      RETURN_IF_ERROR(totals_->AnyStops(StopSignal::received()).status());
+      result = TrainResult();
+      Conclude(*result);
+    }
+  }
   recorder_->Finish();
   if (!result.ok()) result = FailedWhileRunning(result.status());
   if (!result.ok()) {
@@ -180,6 +187,15 @@ absl::StatusOr<TrainResult> Trainer::Run() {
     journal_->End("finished");
   }
   return result;
+}
+
+// Whether a sample that takes long to read (StopPatience) was given up for a signal, before
+// anything of its step had begun, and what was done before is committed. Several ranks stop between
+// steps.
+bool Trainer::GaveUpReading(const absl::Status& ended) const {
+  return context_.ranks.world == nullptr && absl::IsCancelled(ended) &&
+         StopSignal::received() != 0 &&
+         (options_.no_commit || commits_->last_step() == state_.step);
 }
 
 absl::StatusOr<TrainResult> Trainer::RunSteps() {

@@ -55,6 +55,7 @@ class Trainer {
 
   absl::Status BringFirstState(WeightSource* weights);
   absl::Status OpenJournal();
+  bool GaveUpReading(const absl::Status& ended) const;
   absl::StatusOr<TrainResult> RunSteps();
   // One turn of the loop: the step, its flush, evaluation, row and commit. Whether the run stops
   // after it, as a signal or a limit has it.

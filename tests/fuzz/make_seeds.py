@@ -485,12 +485,22 @@ def media():
     for path in sorted((GOLDEN / "pictures").iterdir()):
         reads = path.name not in ("cmyk.jpg", "deep.png")
         (accepted if reads else write)("picture", path.name.replace(".", "_"), path.read_bytes())
+    # Of several passes: small ones of tests/golden/scans, and their first scan again and again.
+    for name in ("coarse.jpg", "photo.jpg", "interlaced.png"):
+        accepted("picture", name.replace(".", "_"), (GOLDEN / "scans" / name).read_bytes())
+    whole = (GOLDEN / "pictures" / "progressive.jpg").read_bytes()
+    first = re.search(rb"\xff\xc4.*?\xff\xda(?:[^\xff]|\xff\0)*", whole, re.S).group()
+    accepted("picture", "scans_again", whole[:-2] + 50 * first + whole[-2:])
+    write("picture", "too_many_scans", whole[:-2] + 150 * first + whole[-2:])
     def chunk(kind, content):
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
     def png(width, height, rows):
         return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
                 chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
     accepted("picture", "one_point", png(1, 1, b"\0abc"))
+    accepted("picture", "inflated", png(1, 1, b"\0abc").replace(
+        struct.pack(">I", 12) + b"IDAT", chunk(b"zTXt", b"t\0\0" + zlib.compress(bytes(1 << 20))) +
+        struct.pack(">I", 12) + b"IDAT"))
     write("picture", "huge", png((1 << 31) - 1, (1 << 31) - 1, b""))
     write("picture", "short_rows", png(9, 9, b"\0"))
     for name, channels, rate in (("mono", 1, 16000), ("stereo", 2, 44100)):
@@ -508,7 +518,29 @@ def media():
     write("audio_file", "too_loud", b"RIFF" + struct.pack("<I", 36 + 64) + b"WAVEfmt " + struct.pack(
         "<IHHIIHH", 16, 3, 1, 15488, 61952, 4, 32) + b"data" + struct.pack("<I", 64) + loud)
     write("audio_file", "flac", b"fLaC\0\0\0\x22" + bytes(34))
+    # A chunk in a chunk, each as long as all, and rates that have no common divisor.
+    write("audio_file", "chunks", b"RIFF" + struct.pack("<I", 4000) + b"WAVE" + 200 * (b"LIST" + struct.pack("<I", 8) + b"INFOabcd"))
+    write("audio_file", "odd_rate", b"RIFF" + struct.pack("<I", 36 + 64) + b"WAVEfmt " + struct.pack(
+        "<IHHIIHH", 16, 3, 1, 767999, 3071996, 4, 32) + b"data" + struct.pack("<I", 64) + bytes(64))
     write("audio_file", "ogg", b"OggS\0\2" + bytes(20))
+
+
+def network():
+    """What ranks send one another: engine/ranks/rank_handshake.h and rank_store.h."""
+    hello = b"spillway ranks 2" + bytes(range(32))
+    accepted("rank_stranger", "hello_and_proof", hello + bytes(88))
+    write("rank_stranger", "hello", hello)
+    write("rank_stranger", "c10d", struct.pack("<BI", 0, 0x3c85f7ce) + struct.pack("<BQ3sQ", 0, 3, b"abc", 3 << 30))
+    def ask(operation, key=b"", value=b""):
+        return struct.pack("<III", operation, len(key), len(value)) + key + value
+    accepted("rank_requests", "all", ask(0, b"a", b"1") + ask(1, b"a") + ask(2, b"b", b"x") + ask(3, b"a", b"41") +
+             ask(4, b"b") + ask(3, b"b", b"no number"))
+    write("rank_requests", "three_gigabytes", struct.pack("<III", 0, 3, 3 << 30) + b"abc")
+    write("rank_requests", "no_operation", ask(5, b"a"))
+    accepted("rank_replies", "text", struct.pack("<II", 0, 5) + b"rank0")
+    accepted("rank_replies", "none", struct.pack("<II", 1, 0))
+    write("rank_replies", "error", struct.pack("<II", 2 + 3, 2) + b"no")
+    write("rank_replies", "endless", struct.pack("<II", 0, (1 << 32) - 1))
 
 
 def rows():
@@ -602,7 +634,7 @@ def escaped(word):
 if len(sys.argv) == 3 and sys.argv[1] == "--dictionaries":
     dictionaries(pathlib.Path(sys.argv[2]))
 elif len(sys.argv) == 1:
-    for make in (safetensors, configs, npy, commits, data, models, machines, small_configs, media, rows):
+    for make in (safetensors, configs, npy, commits, data, models, machines, small_configs, media, network, rows):
         make()
 else:
     sys.exit(__doc__)

@@ -2,6 +2,7 @@
 // libraries that decode them only our side is watched for wrong accesses.
 #include <cmath>
 
+#include "engine/base/work_count.h"
 #include "engine/data/audio_file.h"
 #include "engine/data/picture.h"
 #include "engine/data/picture_processor.h"
@@ -17,7 +18,12 @@ SPILLWAY_FUZZ(picture, 2000) {
   SPILLWAY_CHECK(size->width > 0 && size->height > 0);
   // A few bytes may be many points of one colour: they are allowed, and take long.
   if (size->width * size->height > 1 << 18) return false;
+  // Each scan, and each pass of a PNG, goes over the picture once, and there is a most of scans.
+  const uint64_t began = WorkCount::now();
   const auto picture = ReadPicture(file.path());
+  const auto rows = static_cast<uint64_t>(101 * (size->height / 8 + 2) + 8 * size->height);
+  SPILLWAY_CHECK(WorkCount::now() - began <=
+                 static_cast<uint64_t>(size->width) * rows + 8 * input.size() + 1000);
   if (!picture.ok()) return Refuse(picture.status(), {absl::StatusCode::kInvalidArgument});
   SPILLWAY_CHECK(picture->width == size->width && picture->height == size->height);
   SPILLWAY_CHECK(picture->points.size() ==
@@ -30,8 +36,11 @@ SPILLWAY_FUZZ(picture, 2000) {
 SPILLWAY_FUZZ(audio_file, 500) {
   if (input.empty()) return false;
   const MemoryFile file(input);
+  const uint64_t began = WorkCount::now();
   const auto audio = AudioFile::Open(file.path());
   if (!audio.ok()) return Refuse(audio.status(), {absl::StatusCode::kInvalidArgument});
+  // What it says of its end and its tables may be looked for again and again, and not without end.
+  SPILLWAY_CHECK(WorkCount::now() - began <= (uint64_t{1} << 20) + 256 * input.size());
   std::vector<float> samples;
   for (int piece = 0; piece < 16 && !(*audio)->ended(); ++piece) {
     const size_t before = samples.size();

@@ -3,6 +3,7 @@
 names the rank and the cause, a code other than 0, and a commit that resumes to the bits of a
 run that nothing happened to."""
 
+import contextlib
 import errno
 import os
 import random
@@ -11,13 +12,14 @@ import resource
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import time
 import unittest
 
 import cli_testing
 from cli_testing import read_text, run
-from ranks_testing import Job, RanksCase, free_ports
+from ranks_testing import Job, RanksCase, end_all, free_ports, variable_of
 
 MOMENTS = int(os.environ.get("SPILLWAY_RANKS_KILL_MOMENTS", "4"))
 SEED = int(os.environ.get("SPILLWAY_KILL_SEED", "20240301"))
@@ -247,19 +249,141 @@ class RanksFaultsTest(RanksCase):
                 self.assert_nothing_left()
 
     def test_too_few_files(self):
-        """Gloo's listener would end the process."""
+        """What cannot be opened would be missed in the middle."""
         def limit(hard):
             def set_limit():
                 resource.setrlimit(resource.RLIMIT_NOFILE, (48, hard))
             return set_limit
         result = run(*self.command(4), preexec_fn=limit(48))
-        self.assert_run(result, 2, "`ulimit -n` allows this process 48", "takes up to 76")
+        self.assert_run(result, 2, "`ulimit -n` allows this process 48", "takes up to 111")
         self.assertNotIn("SIGABRT", result.stderr)
         self.assert_nothing_left()
         # The soft limit is ours to raise.
         result = run(*self.command(4, steps=1), preexec_fn=limit(
             resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
         self.assertEqual(result.returncode, 0, result.stderr)
+
+    # -- who may take part ----------------------------------------------------------------
+
+    def begin_by_hand(self, ranks, words=None, **variables):
+        """Ranks that meet at one port, under way."""
+        self.port, = free_ports(1)
+        return [self.rank_by_hand(rank, words or self.command(2, launched=True, steps=1000000),
+                                  **variables) for rank in ranks]
+
+    def rank_by_hand(self, rank, words, **variables):
+        return self.start(words, env=cli_testing.environment() | {
+            "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(self.port)} | variables)
+
+    def stop_all(self, processes):
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+        texts = [process.communicate(timeout=600)[1] for process in processes]
+        self.assertEqual([process.returncode for process in processes], [75] * len(processes), texts)
+        return texts
+
+    def test_a_rank_that_is_started_twice_ends_and_the_run_goes_on(self):
+        ranks = self.begin_by_hand((0, 1))
+        self.wait_for_rows(ranks[0], 1)
+        words = self.command(2, launched=True, steps=1000000)
+        for rank, said in ((1, "rank 1 is there already"), (0, "the port is in use")):
+            again = self.rank_by_hand(rank, words)
+            _, text = again.communicate(timeout=60)
+            self.assertEqual(again.returncode, 2 if rank else 1, text)
+            self.assertIn(said, text)
+        self.wait_for_rows(ranks[0], len(self.rows()) + 1)
+        texts = self.stop_all(ranks)
+        self.assertIn("without a secret", texts[0])
+        self.assertEqual(texts[1], "")  # rank 0 alone talks
+
+    def test_ranks_with_different_secrets_do_not_meet(self):
+        words = self.command(2, launched=True, collective_timeout="6s")
+        ranks = self.begin_by_hand((0,), words, SPILLWAY_SECRET="0123456789abcdef")
+        for secret in ({"SPILLWAY_SECRET": "0123456789abcdeg"}, {}):
+            other = self.rank_by_hand(1, words, **secret)
+            _, text = other.communicate(timeout=60)
+            self.assertEqual(other.returncode, 2, text)
+            self.assertIn("SPILLWAY_SECRET", text)
+            self.assertNotIn("0123456789", text)
+        _, text = ranks[0].communicate(timeout=60)
+        self.assertEqual(ranks[0].returncode, 1, text)
+        self.assertIn("rank 1 of 2 did not come", text)
+        self.assertIn("does not have this run's secret", text)
+        self.assertNotIn("without a secret", text)
+        short = run(*words, variables={
+            "RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(self.port), "SPILLWAY_SECRET": "secret"})
+        self.assert_run(short, 2, "SPILLWAY_SECRET has 6 characters", "openssl rand")
+        self.assert_nothing_left()
+
+    def listening(self, pids):
+        """(address in hex, port) of what these processes listen at."""
+        found = set()
+        for pid in pids:
+            sockets = set()
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                try:
+                    sockets.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
+                except OSError:
+                    pass
+            for kind in ("tcp", "tcp6"):
+                if not os.path.exists(f"/proc/net/{kind}"):
+                    continue
+                for line in read_text(f"/proc/net/{kind}").splitlines()[1:]:
+                    words = line.split()
+                    if words[3] == "0A" and f"socket:[{words[9]}]" in sockets:
+                        address, port = words[1].split(":")
+                        found.add((address, int(port, 16)))
+        return found
+
+    def test_strangers_do_no_harm(self):
+        """Programs of other users: idle connections, LibTorch's store's messages, floods."""
+        job = Job(self, self.command(2, steps=1000000))
+        self.wait_for_rows(job, 1)
+        pids = job.ranks()
+        listening = self.listening(pids.values())
+        # Rank 0 alone, at 127.0.0.1 alone.
+        self.assertEqual([address for address, _ in listening], ["0100007F"])
+        port = listening.pop()[1]
+        secrets = {variable_of(pid, "SPILLWAY_SECRET") for pid in pids.values()}
+        self.assertEqual(len(secrets), 1)
+        self.assertGreaterEqual(len(secrets.pop()), 32)
+        with contextlib.ExitStack() as held:
+            def connect():
+                return held.enter_context(socket.create_connection(("127.0.0.1", port)))
+            for _ in range(600):
+                connect()
+            # c10d's hello, and SET of a key of 3 bytes with a value of 3 GiB.
+            large = struct.pack("<BI", 0, 0x3c85f7ce) + struct.pack("<BQ3sQ", 0, 3, b"abc", 3 << 30)
+            for text in (large, b"spillway ranks 2" + bytes(200), os.urandom(1 << 16), b"\n" * 48):
+                stranger = connect()
+                try:
+                    stranger.sendall(text)
+                    while stranger.recv(1 << 16):
+                        pass
+                except OSError:
+                    pass  # it is closed while it sends
+            fds = len(os.listdir(f"/proc/{pids[0]}/fd"))
+            self.assertLess(fds, 200)
+            self.wait_for_rows(job, len(self.rows()) + 2)
+        peak = int(re.search(r"VmHWM:\s+(\d+)", read_text(f"/proc/{pids[0]}/status"))[1])
+        self.assertLess(peak, 1 << 20)  # KiB
+        self.assertEqual(end_all(self, job.process, signal.SIGTERM), 75, job.said())
+        self.assertEqual(self.errors(job.result()), [])
+
+    def test_without_a_loopback_network_ranks_say_so_at_once(self):
+        if subprocess.run(["unshare", "-n", "true"], stderr=subprocess.DEVNULL,
+                          check=False).returncode != 0:
+            self.skipTest("no network namespaces here")
+        words = self.command(2, collective_timeout="600s")
+        result = subprocess.run(["unshare", "-n", cli_testing.program(), *map(str, words)],
+                                capture_output=True, text=True, timeout=600, check=False,
+                                env=cli_testing.environment())
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("no loopback network", result.stderr)
+        self.assertIn("ip link set lo up", result.stderr)
+        self.assert_nothing_left()
 
     def test_missing_rank(self):
         results = self.by_hand([self.command(3, launched=True, collective_timeout="6s")] * 2,

@@ -5,6 +5,7 @@ state and wherever it lies, and a commit that any number of ranks goes on from."
 import filecmp
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -26,6 +27,11 @@ def is_listening(port):
     lines = [line.split() for kind in ("tcp", "tcp6") if os.path.exists(f"/proc/net/{kind}")
              for line in read_text(f"/proc/net/{kind}").splitlines()[1:]]
     return any(line[1].endswith(f":{port:04X}") and line[3] == "0A" for line in lines)
+
+
+def handles(pid, number):
+    caught = re.search(r"SigCgt:\s+(\w+)", read_text(f"/proc/{pid}/status"))
+    return caught is not None and int(caught[1], 16) >> (number - 1) & 1 == 1
 
 
 class RanksRunTest(RanksCase):
@@ -288,7 +294,11 @@ class RanksRunTest(RanksCase):
         first = begin("0")
         self.wait_for(lambda: is_listening(port), first)
         stop(first)
-        # And another, which has found somebody there who does not answer.
+        # Another one, where nobody listens.
+        alone = begin("1")
+        self.wait_for(lambda: handles(alone.pid, signal.SIGUSR1), alone)
+        stop(alone)
+        # And one that has found somebody there who does not answer.
         with socket.create_server(("127.0.0.1", port)) as silent:
             second = begin("1")
             with silent.accept()[0]:

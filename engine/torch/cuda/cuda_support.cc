@@ -120,7 +120,7 @@ class LinkedSupport final : public CudaSupport {
   }
 
   absl::StatusOr<std::unique_ptr<Collectives>> Connect(
-      const c10::intrusive_ptr<c10d::Store>& store, const GlooOptions& options,
+      const c10::intrusive_ptr<c10d::Store>& store, const ConversationOptions& options,
       const ComputePlace& place, const std::function<bool()>& somebody_failed) override {
     return ConnectNccl(store, options, place, somebody_failed);
   }

@@ -1,8 +1,15 @@
 #include "engine/data/audio_file.h"
 
+#include <sys/stat.h>
+
+#include <csignal>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
 
+#include "engine/base/stop_signal.h"
+#include "engine/base/work_count.h"
 #include "gtest/gtest.h"
 #include "tests/engine/data/sound_testing.h"
 #include "tests/scratch_directory.h"
@@ -75,6 +82,59 @@ TEST(AudioFile, WhatIsNoSoundIsNamed) {
   const absl::Status loud = (*AudioFile::Open(folder / "loud.wav"))->Read(4, &samples);
   EXPECT_TRUE(absl::IsInvalidArgument(loud)) << loud;
   EXPECT_NE(loud.message().find("loud.wav: it has samples that are no sound"), std::string::npos);
+}
+
+TEST(AudioFile, OnlyPlainFilesAreRead) {
+  const ScratchDirectory folder;
+  ASSERT_EQ(mkfifo(std::string(folder / "pipe.wav").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/zero", std::string(folder / "zero.flac"));
+  for (const std::string& name : {std::string(folder / "pipe.wav"),
+                                  std::string(folder / "zero.flac"), std::string(folder.path())}) {
+    const absl::Status status = AudioFile::Open(name).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_NE(status.message().find("is not a plain file"), std::string::npos) << status;
+  }
+}
+
+// What a header says of its size makes nobody read or hold more than there is.
+TEST(AudioFile, SizesOfHeadersAreNotBelieved) {
+  const ScratchDirectory folder;
+  WriteSound(folder / "a.wav", std::vector<float>(1000, 0.25F));
+  std::string whole;
+  {
+    std::ifstream in(folder / "a.wav", std::ios::binary);
+    whole.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  for (size_t at = 4; at < std::min<size_t>(whole.size(), 60); ++at) {
+    std::string changed = whole;
+    changed.replace(at, 1, "\xff");
+    std::ofstream(folder / "b.wav", std::ios::binary) << changed;
+    const uint64_t began = WorkCount::now();
+    const auto sound = AudioFile::Open(folder / "b.wav");
+    if (sound.ok()) {
+      std::vector<float> samples;
+      while (!(*sound)->ended()) {
+        if (!(*sound)->Read(1 << 20, &samples).ok()) break;
+      }
+      EXPECT_LE(samples.size(), 16'000'000u) << at;
+    }
+    EXPECT_LE(WorkCount::now() - began, uint64_t{4} << 20) << at;
+  }
+}
+
+TEST(AudioFile, ASignalEndsWhatTakesLong) {
+  const ScratchDirectory folder;
+  WriteSound(folder / "a.wav", std::vector<float>(100'000, 0.25F));
+  const StopSignal handled;
+  const auto sound = AudioFile::Open(folder / "a.wav");
+  ASSERT_TRUE(sound.ok());
+  StopSignal::Receive(SIGUSR1);
+  std::vector<float> samples;
+  EXPECT_EQ((*sound)->Read(1000, &samples), absl::OkStatus());
+  StopPatience::seconds = 0;
+  EXPECT_EQ((*sound)->Read(90'000, &samples), absl::CancelledError("stopped by SIGUSR1"));
+  EXPECT_TRUE(absl::IsCancelled(AudioFile::Open(folder / "a.wav").status()));
+  StopPatience::seconds = 0.7;
 }
 
 }  // namespace

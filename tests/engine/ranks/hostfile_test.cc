@@ -86,6 +86,11 @@ TEST(Hostfile, BecomesMpirunsCommand) {
                              3, {{"MASTER_ADDR", "b-ib"}, {"MASTER_PORT", "1234"}}),
               ElementsAre("mpirun", "-n", "3", "--host", "a:2,b:3", "--bind-to", "none", "-x",
                           "MASTER_ADDR=b-ib", "-x", "MASTER_PORT=1234", "s", "train", "--resume"));
+  // A secret by its name alone: a command line is no secret.
+  EXPECT_THAT(
+      *MpirunCommand(hosts, {"s"}, {}, {{"SPILLWAY_SECRET", "0123456789abcdef"}}),
+      ElementsAre("mpirun", "-n", "5", "--host", "a:2,b:3", "--bind-to", "none", "-x",
+                  "MASTER_ADDR=a", "-x", "MASTER_PORT=29500", "-x", "SPILLWAY_SECRET", "s"));
   // As whom ssh logs in is no part of the address.
   EXPECT_THAT(*MpirunCommand({{"me@a", 1}, {"b", 1}}, {"s"}, {}, {}),
               testing::IsSupersetOf({"me@a:1,b:1", "MASTER_ADDR=a"}));

@@ -338,6 +338,21 @@ TEST(LaunchEnvironment, RanksUnderALauncherMustBeItsNumber) {
   Refused(Mpirun(), {"--ranks 4", "mpirun", "OMPI_COMM_WORLD_SIZE=2"}, 4);
 }
 
+TEST(LaunchEnvironment, TheSecretIsWhoeverStartsTheRanksSays) {
+  const std::string secret = "0123456789abcdef";
+  EXPECT_EQ(Read(Torchrun()).secret, "");
+  EXPECT_EQ(Read(With(Torchrun(), {{"SPILLWAY_SECRET", secret}})).secret, secret);
+  EXPECT_EQ(Read(With(Srun(), {{"SPILLWAY_SECRET", secret}})).secret, secret);
+  EXPECT_EQ(Read({{"SPILLWAY_SECRET", "short"}}).world, 1);  // one rank needs none
+  const absl::Status refused =
+      ReadLaunch(With(Mpirun(), {{"SPILLWAY_SECRET", "only fifteen ch"}}), {}).status();
+  ExpectError(refused, absl::StatusCode::kInvalidArgument,
+              {"SPILLWAY_SECRET has 15 characters", "at least 16", "openssl rand"});
+  EXPECT_EQ(std::string(refused.message()).find("only fifteen"), std::string::npos);
+  EXPECT_EQ(NewRankSecret().size(), 64u);
+  EXPECT_NE(NewRankSecret(), NewRankSecret());
+}
+
 TEST(LaunchEnvironment, PortsOfJobsAreSpreadBelowTheKernelsOwn) {
   std::set<int> ports;
   for (int job = 0; job < 1000; ++job) {

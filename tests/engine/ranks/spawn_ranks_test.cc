@@ -145,7 +145,7 @@ constexpr char kUntilRank1IsSeenToEnd[] =
 
 TEST_F(SpawnRanksTest, EveryRankFindsItsPlace) {
   EXPECT_EQ(Run(3, "env > $DIR/env$RANK"), 0);
-  std::set<std::string> ports;
+  std::set<std::string> ports, secrets;
   for (int rank = 0; rank < 3; ++rank) {
     EnvironmentMap environment;
     const std::string text = ReadFile(scratch_ / absl::StrCat("env", rank));
@@ -165,8 +165,11 @@ TEST_F(SpawnRanksTest, EveryRankFindsItsPlace) {
     EXPECT_EQ(launch->node_rank, 0);
     EXPECT_EQ(launch->master_address, "127.0.0.1");
     ports.insert(environment["MASTER_PORT"]);
+    secrets.insert(launch->secret);
   }
   EXPECT_EQ(ports.size(), 1u);
+  ASSERT_EQ(secrets.size(), 1u);
+  EXPECT_GE(secrets.begin()->size(), 32u);
 }
 
 TEST_F(SpawnRanksTest, NobodyElseCanHaveThePortMeanwhile) {

@@ -229,13 +229,13 @@ int RunRank() {
   options.isServer = rank == 0;
   options.waitWorkers = false;
   options.useLibUV = false;
-  GlooOptions gloo;
-  gloo.name = "check";
-  for (int member = 0; member < size; ++member) gloo.members.push_back(member);
-  gloo.rank = rank;
-  gloo.timeout_seconds = 60;
+  ConversationOptions conversation;
+  conversation.name = "check";
+  for (int member = 0; member < size; ++member) conversation.members.push_back(member);
+  conversation.rank = rank;
+  conversation.timeout_seconds = 60;
   const auto store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
-  auto connected = LinkedCuda()->Connect(store, gloo, place, [] { return false; });
+  auto connected = LinkedCuda()->Connect(store, conversation, place, [] { return false; });
   if (!connected.ok()) {
     std::fprintf(stderr, "nccl_check: %s\n", std::string(connected.status().message()).c_str());
     return 1;

@@ -4,7 +4,8 @@
 namespace spillway {
 
 absl::StatusOr<std::unique_ptr<Collectives>> ConnectNccl(const c10::intrusive_ptr<c10d::Store>&,
-                                                         const GlooOptions&, const ComputePlace&,
+                                                         const ConversationOptions&,
+                                                         const ComputePlace&,
                                                          std::function<bool()>) {
   return absl::FailedPreconditionError(
       "this program was built without NCCL, by which GPUs of several ranks talk: put the nccl.h of "

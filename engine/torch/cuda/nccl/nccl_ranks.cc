@@ -30,7 +30,7 @@ std::string FirstLine(const std::string& text) { return text.substr(0, text.find
 
 class NcclRanks : public Collectives {
  public:
-  NcclRanks(const GlooOptions& options, const ComputePlace& place,
+  NcclRanks(const ConversationOptions& options, const ComputePlace& place,
             std::function<bool()> somebody_failed)
       : options_(options),
         place_(place),
@@ -208,7 +208,7 @@ class NcclRanks : public Collectives {
     }
   }
 
-  const GlooOptions options_;
+  const ConversationOptions options_;
   const ComputePlace place_;
   const std::function<bool()> somebody_failed_;
   const int rank_;  // among the members
@@ -223,7 +223,7 @@ class NcclRanks : public Collectives {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Collectives>> ConnectNccl(
-    const c10::intrusive_ptr<c10d::Store>& store, const GlooOptions& options,
+    const c10::intrusive_ptr<c10d::Store>& store, const ConversationOptions& options,
     const ComputePlace& place, std::function<bool()> somebody_failed) {
   auto ranks = std::make_unique<NcclRanks>(options, place, std::move(somebody_failed));
   RETURN_IF_ERROR(ranks->Connect(store));

@@ -1,43 +1,48 @@
-#include "engine/torch/gloo_ranks.h"
+#include "engine/ranks/socket_ranks.h"
+
+#include <sys/socket.h>
 
 #include <chrono>
-#include <csignal>
 #include <functional>
 #include <future>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "gtest/gtest.h"
-#include "torch/csrc/distributed/c10d/HashStore.hpp"
 
 namespace spillway {
 namespace {
 
-// Ranks that are threads of this process, talking over sockets of this machine all the same.
+// Ranks that are threads of this process, with sockets between each two all the same.
 void OnRanks(int size, double timeout_seconds,
              const std::function<void(std::unique_ptr<Collectives> ranks)>& run) {
-  // RankConnection ignores it for a run: a write of Gloo's to a rank that has left then fails, and
-  // does not end this program.
-  std::signal(SIGPIPE, SIG_IGN);
-  const auto store = c10::make_intrusive<c10d::HashStore>();
+  std::vector<std::vector<UniqueFd>> sockets(size);
+  for (auto& row : sockets) row.resize(size);
+  for (int one = 0; one < size; ++one) {
+    for (int other = 0; other < one; ++other) {
+      int ends[2];
+      ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+      sockets[one][other] = UniqueFd(ends[0]);
+      sockets[other][one] = UniqueFd(ends[1]);
+    }
+  }
+  ConversationOptions options;
+  options.name = "test";
+  for (int member = 0; member < size; ++member) options.members.push_back(member);
+  options.timeout_seconds = timeout_seconds;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      GlooOptions options;
-      options.name = "test";
-      for (int member = 0; member < size; ++member) options.members.push_back(member);
-      options.rank = rank;
-      options.address = "127.0.0.1";
-      options.timeout_seconds = timeout_seconds;
-      auto ranks = ConnectGloo(store, options);
-      ASSERT_TRUE(ranks.ok()) << ranks.status();
-      run(*std::move(ranks));
-    });
+    options.rank = rank;
+    threads.emplace_back(
+        [&run, ranks = MakeSocketRanks(options, std::move(sockets[rank]))]() mutable {
+          run(std::move(ranks));
+        });
   }
   for (std::thread& thread : threads) thread.join();
 }
 
-std::vector<char> Part(int from, int to, int round, uint64_t bytes) {
+std::vector<char> MessagePart(int from, int to, int round, uint64_t bytes) {
   std::vector<char> part(bytes);
   for (uint64_t i = 0; i < bytes; ++i) {
     part[i] = static_cast<char>((i + round) * 7 + from * 31 + to * 3);
@@ -45,7 +50,7 @@ std::vector<char> Part(int from, int to, int round, uint64_t bytes) {
   return part;
 }
 
-TEST(GlooRanks, EveryPartComesToItsPlace) {
+TEST(SocketRanks, EveryPartComesToItsPlace) {
   for (int size : {2, 3, 4}) {
     OnRanks(size, 60, [size](std::unique_ptr<Collectives> ranks) {
       std::mt19937 random(size);  // the same on every rank
@@ -56,13 +61,13 @@ TEST(GlooRanks, EveryPartComesToItsPlace) {
         std::vector<const char*> send;
         std::vector<char*> receive;
         for (int peer = 0; peer < size; ++peer) {
-          out[peer] = Part(ranks->rank(), peer, round, bytes);
+          out[peer] = MessagePart(ranks->rank(), peer, round, bytes);
           send.push_back(out[peer].data());
           receive.push_back(in[peer].data());
         }
         ASSERT_EQ(ranks->Exchange(send, receive, bytes), absl::OkStatus());
         for (int peer = 0; peer < size; ++peer) {
-          ASSERT_TRUE(in[peer] == Part(peer, ranks->rank(), round, bytes)) << peer;
+          ASSERT_TRUE(in[peer] == MessagePart(peer, ranks->rank(), round, bytes)) << peer;
         }
         sent += bytes * (size - 1);
         EXPECT_EQ(ranks->sent_bytes(), sent);
@@ -71,7 +76,7 @@ TEST(GlooRanks, EveryPartComesToItsPlace) {
   }
 }
 
-TEST(GlooRanks, MessagesArriveInOrder) {
+TEST(SocketRanks, MessagesArriveInOrder) {
   OnRanks(3, 60, [](std::unique_ptr<Collectives> ranks) {
     for (int i = 0; i < 50; ++i) {
       const uint64_t bytes = 1 + i * 37;
@@ -89,7 +94,7 @@ TEST(GlooRanks, MessagesArriveInOrder) {
   });
 }
 
-TEST(GlooRanks, ARankThatLeavesIsNamed) {
+TEST(SocketRanks, ARankThatLeavesIsNamed) {
   OnRanks(3, 60, [](std::unique_ptr<Collectives> ranks) {
     ASSERT_TRUE(AllGatherCount(*ranks, 0).ok());
     if (ranks->rank() == 1) return;  // closes its connections
@@ -100,11 +105,10 @@ TEST(GlooRanks, ARankThatLeavesIsNamed) {
   });
 }
 
-TEST(GlooRanks, ARankThatHangsIsNamedInTime) {
+TEST(SocketRanks, ARankThatHangsIsNamedInTime) {
   const auto began = std::chrono::steady_clock::now();
   std::promise<void> noticed;
-  // Seconds enough to connect in, too.
-  OnRanks(2, 3, [&](std::unique_ptr<Collectives> ranks) {
+  OnRanks(2, 0.3, [&](std::unique_ptr<Collectives> ranks) {
     if (ranks->rank() == 1) {
       noticed.get_future().wait_for(std::chrono::seconds(60));
       return;
@@ -118,7 +122,7 @@ TEST(GlooRanks, ARankThatHangsIsNamedInTime) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30));
 }
 
-TEST(GlooRanks, AbortEndsWhatIsUnderWay) {
+TEST(SocketRanks, AbortEndsWhatIsUnderWay) {
   OnRanks(2, 60, [](std::unique_ptr<Collectives> ranks) {
     if (ranks->rank() == 1) {
       std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -131,6 +135,32 @@ TEST(GlooRanks, AbortEndsWhatIsUnderWay) {
     EXPECT_TRUE(absl::IsCancelled(AllGatherCount(*ranks, 0).status()));
     other.join();
     EXPECT_TRUE(absl::IsCancelled(AllGatherCount(*ranks, 0).status()));
+  });
+}
+
+TEST(SocketRanks, WhatFailedOnceFailsFromThenOn) {
+  OnRanks(2, 60, [](std::unique_ptr<Collectives> ranks) {
+    if (ranks->rank() == 1) return;
+    char byte = 0;
+    const absl::Status first = ranks->Receive(1, &byte, 1);
+    EXPECT_TRUE(absl::IsUnavailable(first)) << first;
+    EXPECT_EQ(ranks->Send(1, &byte, 1), first);
+    EXPECT_EQ(AllGatherCount(*ranks, 0).status(), first);
+  });
+}
+
+TEST(SocketRanks, WhatARankSentBeforeItLeftArrives) {
+  OnRanks(2, 60, [](std::unique_ptr<Collectives> ranks) {
+    std::vector<char> data(100'000, 7);
+    if (ranks->rank() == 1) {
+      EXPECT_EQ(ranks->Send(0, data.data(), data.size()), absl::OkStatus());
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::vector<char> got(data.size());
+    ASSERT_EQ(ranks->Receive(1, got.data(), got.size()), absl::OkStatus());
+    EXPECT_EQ(got, data);
+    EXPECT_TRUE(absl::IsUnavailable(ranks->Receive(1, got.data(), 1)));
   });
 }
 

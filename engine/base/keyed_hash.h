@@ -1,0 +1,25 @@
+// SHA-256 (FIPS 180-4) and the keyed hash HMAC-SHA-256 (RFC 2104), by which one process proves to
+// another that it knows a secret without sending it. Any thread.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace spillway {
+
+inline constexpr size_t kDigestBytes = 32;
+
+// kDigestBytes bytes.
+std::string Sha256(absl::string_view text);
+std::string HmacSha256(absl::string_view key, absl::string_view text);
+
+// Whether both are equal. The time that it takes depends on their sizes alone, so that it does not
+// tell an attacker how many leading bytes of a guess are right.
+bool SameSecretBytes(absl::string_view one, absl::string_view other);
+
+// Bytes of the kernel's generator that nobody can foresee.
+std::string UnforeseeableBytes(size_t count);
+
+}  // namespace spillway

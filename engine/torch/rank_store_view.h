@@ -1,0 +1,34 @@
+// A RankStore as NCCL's part of LibTorch wants its store: it throws where the RankStore fails, and
+// waits for keys by asking for them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/ranks/rank_store.h"
+#include "torch/csrc/distributed/c10d/Store.hpp"
+
+namespace spillway {
+
+class RankStoreView : public c10d::Store {
+ public:
+  // `store` outlives it.
+  RankStoreView(RankStore* store, std::chrono::milliseconds timeout)
+      : c10d::Store(timeout), store_(*store) {}
+
+  c10::intrusive_ptr<c10d::Store> clone() override;
+  void set(const std::string& key, const std::vector<uint8_t>& value) override;
+  std::vector<uint8_t> get(const std::string& key) override;
+  int64_t add(const std::string& key, int64_t value) override;
+  bool deleteKey(const std::string& key) override;
+  bool check(const std::vector<std::string>& keys) override;
+  int64_t getNumKeys() override;
+  void wait(const std::vector<std::string>& keys) override;
+  void wait(const std::vector<std::string>& keys,
+            const std::chrono::milliseconds& timeout) override;
+
+ private:
+  RankStore& store_;
+};
+
+}  // namespace spillway
