@@ -46,6 +46,8 @@ struct TextTask {
   int threads = 1;
   SamplingFlags sampling;
   bool chat = false;  // a prompt is what a user says to the model
+  // Tokens that end a text beside those of the model, as they are written; texts that end it.
+  std::vector<std::string> ends, stops;
   // Of models with an encoder: what goes before each prompt, and the most tokens of it (1024).
   std::string source_prefix;
   std::optional<int64_t> max_source_length;

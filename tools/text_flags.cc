@@ -56,6 +56,11 @@ void AddTextFlags(CLI::App& command, const std::string& temperature, TextTask& t
       "where defaults of these flags come from (the model's generation_config.json)");
   add("--seed", flags.seed, "N", "of the random choices (42)");
   command.add_flag("--ignore-end", task.ignore_end, "go on after the end-of-text token");
+  add("--eos-token", task.ends, "TOKEN", "a token that ends the text, too; may be repeated")
+      ->allow_extra_args(false);
+  add("--stop", task.stops, "TEXT",
+      "end the text before this one, which is not written; may be repeated")
+      ->allow_extra_args(false);
   add("--tokenizer", task.tokenizer, "model|bytes|DIR", "how text becomes tokens (model)");
   add("--dtype", flags.dtype, "bf16|fp16|fp32", "precision of computing (the weights')");
   add("--compute", flags.compute, "auto|fp32|bf16",
@@ -128,6 +133,9 @@ absl::Status ReadTextFlags(const TextFlags& flags, TextTask& task) {
                                                {{"true", EarlyStopping::kYes},
                                                 {"false", EarlyStopping::kNo},
                                                 {"never", EarlyStopping::kNever}}));
+  }
+  for (const std::string& stop : task.stops) {
+    if (stop.empty()) return BadFlagValue("--stop", stop, "a text");
   }
   RETURN_IF_ERROR(ParseDeviceWish(task.device).status());
   if (flags.dtype) {

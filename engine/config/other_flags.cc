@@ -166,8 +166,6 @@ constexpr OtherFlag kTrainFlags[] = {
      &F::validation_split},
     {"--data_seed", kSetting, kOne, "no effect where it is --seed; another one is refused", "",
      &F::data_seed},
-    {"--eos_token", kSetting, kOne, "no effect where it is the tokenizer's; another one is refused",
-     "", &F::eos_token},
     {"--resume_from_checkpoint", kSetting, kOne,
      "true: --resume; a Trainer's checkpoint is refused", "", &F::resume_from_checkpoint},
     {"--source_lang", kSetting, kOne, "--source-key translation.LANGUAGE", "", &F::source_lang},

@@ -71,6 +71,7 @@ struct RunConfig {
   std::vector<std::string> data;
   std::vector<std::string> eval_data;
   std::string tokenizer;  // "model", "chars", "bytes", a directory, or "": not said
+  std::string eos_token;  // of a tokenizer.json; "": as the tokenizer's files say
   int64_t seq_len = 0;    // 0: the model's, at most 1024
   SampleLayout samples = SampleLayout::kWindows;
   bool pad_to_max_length = false;  // where samples are padded

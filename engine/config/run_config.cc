@@ -100,6 +100,7 @@ void RunSettings::ResolveInputs() {
   }
   if (!flags_.output) Invalid("--output DIR is missing: where the run's results go");
   config_.tokenizer = String("tokenizer", flags_.tokenizer, "");
+  config_.eos_token = String("eos-token", flags_.eos_token, "");
   if (flags_.config) Record("config", *flags_.config, "--config");
   Record("download", flags_.download, flags_.download ? "--download" : "default");
 

@@ -20,6 +20,8 @@ const std::vector<TrainFlagGroup>& TrainFlagGroups() {
             "how text becomes tokens: the model's tokenizer, characters, bytes, or the tokenizer "
             "in DIR (model, where the directory has one)",
             kUsual},
+           {"--eos-token", "TOKEN", &F::eos_token,
+            "the tokenizer's token that ends a text, as <|im_end|> (its eos_token)"},
            {"--task",
             "auto|causal-lm|seq2seq|transcribe|translate|classify|masked-lm|classify-image",
             &F::task,

@@ -10,7 +10,7 @@ namespace spillway {
 // Flags as given, unparsed; the field's name is the flag's, with '_' for '-'.
 struct TrainFlags {
   using Text = std::optional<std::string>;
-  Text model, task, ignore_mismatched_sizes, output, config, tokenizer;
+  Text model, task, ignore_mismatched_sizes, output, config, tokenizer, eos_token;
   std::vector<std::string> data, eval_data;
   Text text_keys, label_key, mask_probability;
   Text source_key, target_key, source_prefix, max_source_length, max_target_length;
@@ -47,8 +47,8 @@ struct TrainFlags {
       train_sampling_strategy;
   Text bf16, fp16, adam_beta1, adam_beta2, adam_epsilon, max_steps, warmup_ratio,
       overwrite_output_dir, packing, use_peft, do_eval, eval_strategy, logging_steps, save_strategy,
-      save_total_limit, report_to, logging_dir, validation_split, data_seed, eos_token,
-      resume_from_checkpoint, source_lang, target_lang;
+      save_total_limit, report_to, logging_dir, validation_split, data_seed, resume_from_checkpoint,
+      source_lang, target_lang;
   // Other programs' flags on the command line that change nothing here, and those that are refused.
   std::vector<std::string> without_effect, refused;
 };

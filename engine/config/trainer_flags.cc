@@ -352,29 +352,6 @@ absl::Status TranslateDataSeed(TrainFlags* flags) {
   return absl::OkStatus();
 }
 
-// The text of "eos_token": "</s>" or {"content": "</s>"} beside a tokenizer; "" without one.
-std::string EndOfTextIn(const std::string& directory) {
-  const auto document = ReadStrictJson(absl::StrCat(directory, "/tokenizer_config.json"));
-  if (!document.ok() || !document->value.is_object()) return "";
-  nlohmann::json token = document->value.value("eos_token", nlohmann::json());
-  if (token.is_object()) token = token.value("content", nlohmann::json());
-  return token.is_string() ? token.get<std::string>() : "";
-}
-
-absl::Status TranslateEndOfText(TrainFlags* flags) {
-  if (!flags->eos_token) return absl::OkStatus();
-  const Text& named = flags->tokenizer;
-  const bool own = !named || named == "model" || named == "chars" || named == "bytes";
-  const std::string directory = own ? flags->model.value_or("MODEL") : *named;
-  if (EndOfTextIn(directory) != flags->eos_token) {
-    return Refused("--eos_token", flags->eos_token,
-                   absl::StrCat("texts end with the tokenizer's own: set \"eos_token\" in ",
-                                directory, "/tokenizer_config.json"));
-  }
-  WithoutEffect(flags, "--eos_token", flags->eos_token);
-  return absl::OkStatus();
-}
-
 // run_translation.py's rows: {"translation": {"en": ..., "de": ...}}; en_XX is en.
 absl::Status TranslateLanguages(TrainFlags* flags) {
   for (const auto& [language, key] : {std::pair{&flags->source_lang, &flags->source_key},
@@ -408,7 +385,7 @@ std::vector<absl::Status> TranslateTrainerFlags(TrainFlags* flags) {
         TranslateWeightDecay, TranslateSchedule, TranslateSampling,  TranslateOptimizerArguments,
         TranslateSteps,       TranslateTask,     TranslateWarmup,    TranslateEvaluation,
         TranslateCommits,     TranslateResume,   TranslateReport,    TranslateSplit,
-        TranslatePeft,        TranslateDataSeed, TranslateEndOfText, TranslateLanguages}) {
+        TranslatePeft,        TranslateDataSeed, TranslateLanguages}) {
     if (absl::Status status = translate(flags); !status.ok()) errors.push_back(std::move(status));
   }
   return errors;

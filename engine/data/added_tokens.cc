@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/base/stop_signal.h"
 #include "engine/base/utf8.h"
 #include "io/base/status.h"
 
@@ -108,6 +109,7 @@ absl::Status AddedTokenStage::Scan(bool final) {
     SkipSpace();
     scanned_ = set_->Candidate(buffer_, scanned_);
     if (scanned_ == buffer_.size()) break;
+    RETURN_IF_ERROR(StopSignal::Check());
     const AddedTokenSet::Found found = set_->LongestAt(buffer_, scanned_);
     if (found.undecided && !final) break;
     if (found.token == nullptr) {

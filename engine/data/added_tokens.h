@@ -55,6 +55,7 @@ class AddedTokenStage : public TextStage {
   absl::Status Text(absl::string_view piece) override;
   absl::Status EndSegment() override;
   absl::Status Token(uint32_t token) override { return next_->Token(token); }
+  void Continue() override { next_->Continue(); }
   void Reset() override;
 
  private:

@@ -5,8 +5,6 @@
 #include <cstring>
 #include <functional>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "engine/base/utf8.h"
 #include "engine/data/byte_alphabet.h"
 #include "io/base/status.h"
@@ -139,14 +137,7 @@ absl::Status BpeEncoder::AppendCharacters(absl::string_view word,
     }
     if (AppendFallback(model_.fallback_, character, tokens)) continue;
     if (rules.unk == kNoToken) {
-      const std::string shown(word.substr(begin, at - begin));
-      size_t point = 0;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the tokenizer has no token for ",
-          rules.bytes ? absl::StrFormat("the byte 0x%02x",
-                                        static_cast<unsigned char>(FromByteAlphabet(shown)->at(0)))
-                      : DescribeCodePoint(TakeCodePoint(shown, &point)),
-          ", and names none for the unknown (unk_token)"));
+      return NoTokenError(model_.vocabulary_, word.substr(begin, at - begin), "unk_token");
     }
     if (unknown && !rules.fuse_unk) tokens->push_back(rules.unk);
     unknown = true;

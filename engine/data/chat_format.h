@@ -32,6 +32,9 @@ class ChatFormat {
   static absl::StatusOr<ChatFormat> Parse(absl::string_view source, absl::string_view file,
                                           JinjaValue variables);
 
+  // Another token for a name that templates use, as "eos_token".
+  void SetToken(const std::string& name, const std::string& token) { variables_[name] = token; }
+
   // The whole text, and what stands in {% generation %}, as transformers' apply_chat_template
   // writes it.
   absl::StatusOr<JinjaText> RenderText(JinjaValue messages, bool add_generation_prompt) const;

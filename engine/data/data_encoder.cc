@@ -10,7 +10,9 @@
 #include "engine/base/stop_signal.h"
 #include "engine/data/chat_format.h"
 #include "engine/data/jsonl.h"
+#include "engine/data/pair_encoder.h"
 #include "engine/data/text_reader.h"
+#include "engine/data/turn_end.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 
@@ -47,13 +49,44 @@ std::optional<uint32_t> RecordEnd(const std::string& path, const Tokenizer& toke
   return static_cast<uint32_t>((*newline)[0]);
 }
 
-// What the tokenizer puts before a text, as "<s>": prompts begin with it, too.
-std::vector<uint32_t> BeginningOf(const Tokenizer& tokenizer) {
-  constexpr int64_t kAny[] = {0};
-  const EncodedText around = tokenizer.Around(kAny, std::nullopt);
-  const auto text = std::find(around.sources.begin(), around.sources.end(), 0);
-  return {around.tokens.begin(), around.tokens.begin() + (text - around.sources.begin())};
-}
+// Lines whose text begins, or ends, with a token that is put there anyway.
+class DoubledTokens {
+ public:
+  DoubledTokens(const std::vector<uint32_t>& before, std::optional<uint32_t> after)
+      : after_(after) {
+    if (!before.empty()) before_ = before.back();
+  }
+
+  void BeginLine() { first_ = last_ = std::nullopt; }
+  void Take(const std::vector<uint32_t>& tokens) {
+    if (tokens.empty()) return;
+    if (!first_) first_ = tokens.front();
+    last_ = tokens.back();
+  }
+  void EndLine() {
+    ++lines_;
+    begin_ += before_ && first_ == before_;
+    end_ += after_ && last_ == after_;
+  }
+
+  void Warn(const std::string& path, const Tokenizer& tokenizer) const {
+    const auto warn = [&](int64_t lines, std::optional<uint32_t> token, const char* place,
+                          const char* side) {
+      if (lines == 0) return;
+      LogWarning(absl::StrCat(path, ": ", lines, " of ", lines_, " texts ", place, " with ",
+                              tokenizer.TextOf(*token), ", which is put ", side,
+                              " each text as well, so that they have it twice: take it out of the "
+                              "data"));
+    };
+    warn(begin_, before_, "begin", "before");
+    warn(end_, after_, "end", "behind");
+  }
+
+ private:
+  const std::optional<uint32_t> after_;
+  std::optional<uint32_t> before_, first_, last_;
+  int64_t lines_ = 0, begin_ = 0, end_ = 0;
+};
 
 // Takes the prompt's turns from those that are learnt.
 absl::Status LeaveOutPrompt(const JsonlRecord& record, ChatText& chat) {
@@ -73,8 +106,15 @@ absl::Status LeaveOutPrompt(const JsonlRecord& record, ChatText& chat) {
 absl::Status EncodeJsonl(const std::string& path, const Tokenizer& tokenizer,
                          const DataSink& sink) {
   const std::optional<uint32_t> end = sink.ends_lines ? RecordEnd(path, tokenizer) : std::nullopt;
-  const std::vector<uint32_t> beginning =
-      sink.begins_lines ? BeginningOf(tokenizer) : std::vector<uint32_t>();
+  std::vector<uint32_t> beginning;
+  if (sink.begins_lines) {
+    for (const int64_t token : tokenizer.BeforeText()) {
+      beginning.push_back(static_cast<uint32_t>(token));
+    }
+  }
+  DoubledTokens doubled(beginning, tokenizer.end_of_text() ? end : std::nullopt);
+  PairEncoder pairs(tokenizer);
+  bool has_chats = false;
   // Errors come with file and line from the reader.
   const std::unique_ptr<TextEncoder> encoder = tokenizer.NewEncoder("the text");
   std::vector<uint32_t> tokens;
@@ -84,17 +124,19 @@ absl::Status EncodeJsonl(const std::string& path, const Tokenizer& tokenizer,
     return encoder->Finish(&tokens);
   };
   // Those of a long text as they come: they take more room than it.
-  const auto take_text = [&](absl::string_view text, bool carry_loss,
-                             std::optional<uint32_t> last) -> absl::Status {
+  const auto take = [&](const std::vector<uint32_t>& some, bool of_prompt) {
+    doubled.Take(some);
+    return sink.take(some, !of_prompt);
+  };
+  const auto take_text = [&](absl::string_view text) -> absl::Status {
     for (size_t at = 0; at < text.size(); at += kTextPieceBytes) {
       tokens.clear();
       RETURN_IF_ERROR(encoder->Encode(text.substr(at, kTextPieceBytes), &tokens));
-      RETURN_IF_ERROR(sink.take(tokens, carry_loss));
+      RETURN_IF_ERROR(take(tokens, false));
     }
     tokens.clear();
     RETURN_IF_ERROR(encoder->Finish(&tokens));
-    if (last) tokens.push_back(*last);
-    return sink.take(tokens, carry_loss);
+    return take(tokens, false);
   };
   const auto encode_chat = [&](const JsonlRecord& record) -> absl::Status {
     ASSIGN_OR_RETURN(const ChatFormat* const format, tokenizer.chat());
@@ -128,16 +170,28 @@ absl::Status EncodeJsonl(const std::string& path, const Tokenizer& tokenizer,
     }
     return take_until(chat.text.size(), false);
   };
-  return ReadJsonl(
+  RETURN_IF_ERROR(ReadJsonl(
       path,
       [&](const JsonlRecord& record) -> absl::Status {
         if (sink.begin_sample) sink.begin_sample();
+        has_chats |= !record.messages.is_null();
         if (!record.messages.is_null()) return encode_chat(record);
+        doubled.BeginLine();
         RETURN_IF_ERROR(sink.take(beginning, !record.has_prompt));
-        if (record.has_prompt) RETURN_IF_ERROR(take_text(record.prompt, false, std::nullopt));
-        return take_text(record.text, true, end);
+        RETURN_IF_ERROR(record.has_prompt ? pairs.Encode(record.prompt, record.text, take)
+                                          : take_text(record.text));
+        doubled.EndLine();
+        return end ? sink.take({*end}, true) : absl::OkStatus();
       },
-      sink.progress);
+      sink.progress));
+  doubled.Warn(path, tokenizer);
+  if (has_chats && !EndOfTurn(tokenizer)) {
+    LogWarning(absl::StrCat(path,
+                            ": the chat template ends the assistant's turns with no token of "
+                            "its own, so that nothing in an answer says that it is over: generate "
+                            "and predict write on to --tokens unless --stop TEXT ends it"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -29,10 +29,10 @@ bool IsText(const std::string& path);
 
 // A .txt is one text, as it is. Each record of a .jsonl begins with what the tokenizer puts before
 // a text and ends with the token that ends one (tokenizers without it: a newline, if that is one
-// token), and a prompt and its completion are encoded apart, so no token spans them. A conversation
-// has the tokens of its text as a whole; one that lies across an end of the assistant's turn counts
-// as what follows. Memory is bounded by a piece and a line. The sink's first error ends it.
-// REQUIRES: IsText(path).
+// token). A prompt and its completion are encoded by PairEncoder. A conversation has the tokens of
+// its text as a whole; one that lies across an end of the assistant's turn counts as what follows.
+// Warns of texts that begin or end with a token that is put there anyway. Memory is bounded by a
+// piece and a line. The sink's first error ends it. REQUIRES: IsText(path).
 absl::Status EncodeData(const std::string& path, const Tokenizer& tokenizer, const DataSink& sink);
 
 }  // namespace spillway

@@ -89,6 +89,10 @@ absl::Status JsonPart::Unsupported(absl::string_view what) const {
       ".npy file"));
 }
 
+absl::Status JsonPart::TooMany(absl::string_view parts, size_t most) const {
+  return Unsupported(absl::StrCat("more than ", most, " ", parts));
+}
+
 absl::Status JsonPart::UnsupportedType() const {
   const std::string type = Type();
   return Unsupported(type.empty() ? "what has no type" : absl::StrCat("the type ", type));

@@ -41,10 +41,14 @@ class JsonPart {
   // kUnimplemented where the object has another member than "type" and these that is not null.
   absl::Status Only(std::initializer_list<absl::string_view> keys) const;
 
+  // "FILE:LINE".
+  std::string Where() const { return document_->Where(pointer_); }
   // kInvalidArgument, "FILE:LINE: not a tokenizer.json: ...".
   absl::Status Broken(absl::string_view why) const;
   // kUnimplemented, "FILE:LINE: PLACE: WHAT is not supported; ...".
   absl::Status Unsupported(absl::string_view what) const;
+  // There are more such parts than `most`.
+  absl::Status TooMany(absl::string_view parts, size_t most) const;
   // The type is not supported.
   absl::Status UnsupportedType() const;
 

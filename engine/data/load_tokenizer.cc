@@ -17,13 +17,25 @@ namespace {
 // of them (docs/DATA.md).
 constexpr uint64_t kTokenizerBytesPerByte = 10;
 
+absl::Status NoEndError(const std::string& end_of_text, absl::string_view kind) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--eos-token ", end_of_text, ": the tokenizer ", kind,
+      " has no token that ends texts; it names one of a tokenizer.json (--tokenizer DIR)"));
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(absl::string_view directory) {
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(absl::string_view directory,
+                                                         const std::string& end_of_text) {
   const std::string chars = absl::StrCat(directory, "/", kCharsFile);
-  if (Exists(chars)) return LoadCharTokenizer(chars);
-  if (Exists(absl::StrCat(directory, "/", kBytesFile))) return NewByteTokenizer();
-  if (Exists(absl::StrCat(directory, "/tokenizer.json"))) return LoadPipelineTokenizer(directory);
+  const bool has_chars = Exists(chars);
+  if (has_chars || Exists(absl::StrCat(directory, "/", kBytesFile))) {
+    if (!end_of_text.empty()) return NoEndError(end_of_text, has_chars ? "chars" : "bytes");
+    return has_chars ? LoadCharTokenizer(chars) : NewByteTokenizer();
+  }
+  if (Exists(absl::StrCat(directory, "/tokenizer.json"))) {
+    return LoadPipelineTokenizer(directory, end_of_text);
+  }
   for (const char* other : {"vocab.json", "merges.txt", "tokenizer.model", "vocab.txt"}) {
     if (!Exists(absl::StrCat(directory, "/", other))) continue;
     return absl::UnimplementedError(
@@ -59,10 +71,14 @@ absl::Status CheckTokenizerMemory(const std::string& directory, uint64_t memory_
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view choice,
                                                          absl::string_view model_directory,
-                                                         const std::vector<std::string>& data) {
+                                                         const std::vector<std::string>& data,
+                                                         const std::string& end_of_text) {
   std::vector<std::string> texts;
   for (const std::string& file : data) {
     if (IsText(file)) texts.push_back(file);
+  }
+  if (!end_of_text.empty() && (choice == "bytes" || choice == "chars")) {
+    return NoEndError(end_of_text, choice);
   }
   if (choice == "bytes") return NewByteTokenizer();
   if (choice == "chars") {
@@ -73,9 +89,9 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view choic
     }
     return NewCharTokenizer(texts);
   }
-  if (choice == "model") return LoadTokenizer(model_directory);
+  if (choice == "model") return LoadTokenizer(model_directory, end_of_text);
   if (!choice.empty()) {
-    absl::StatusOr<std::unique_ptr<Tokenizer>> loaded = LoadTokenizer(choice);
+    absl::StatusOr<std::unique_ptr<Tokenizer>> loaded = LoadTokenizer(choice, end_of_text);
     if (absl::IsNotFound(loaded.status())) {
       return absl::InvalidArgumentError(
           absl::StrCat("--tokenizer ", choice,
@@ -86,7 +102,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view choic
   }
   // Not said: nothing is needed for tokens.
   if (texts.empty()) return std::unique_ptr<Tokenizer>();
-  absl::StatusOr<std::unique_ptr<Tokenizer>> loaded = LoadTokenizer(model_directory);
+  absl::StatusOr<std::unique_ptr<Tokenizer>> loaded = LoadTokenizer(model_directory, end_of_text);
   if (!absl::IsNotFound(loaded.status())) return loaded;
   for (const char* weights : {"model.safetensors", "model.safetensors.index.json"}) {
     if (!Exists(absl::StrCat(model_directory, "/", weights))) continue;
@@ -96,6 +112,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view choic
         "tokenizer.json there, or give --tokenizer DIR. --tokenizer chars (or bytes) insists: then "
         "texts become other tokens than those the weights know"));
   }
+  if (!end_of_text.empty()) return NoEndError(end_of_text, "chars");
   ASSIGN_OR_RETURN(auto chars, NewCharTokenizer(texts));
   LogInfo(absl::StrCat(
       loaded.status().message(), ": texts are taken by their ", chars->vocabulary_size(),

@@ -24,6 +24,7 @@ class ModelStage final : public TextStage {
   absl::Status EndSegment() override;
   absl::Status Segment(absl::string_view word) override;
   absl::Status Token(uint32_t token) override;
+  void Continue() override {}
   void Reset() override;
 
  private:

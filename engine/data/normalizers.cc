@@ -23,14 +23,6 @@ namespace {
 // A run of marks is put in order in quadratic time: one that is longer is cut.
 constexpr size_t kMaxMarksBytes = 4 << 10;
 
-// Normalizers that follow one another may each make a text a thousand times as long.
-absl::Status CheckRewritten(absl::string_view text, const std::string& out) {
-  constexpr size_t kMostTimes = 64;
-  if (out.size() <= kMostTimes * text.size() + kMaxHeldBytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      "the tokenizer's normalizer makes far more text than it is given");
-}
-
 size_t LastCharacter(absl::string_view text) {
   size_t at = text.size() - 1;
   while ((text[at] & 0xc0) == 0x80) --at;
@@ -157,6 +149,7 @@ absl::StatusOr<Rewrite> Precompiled(const JsonPart& part) {
     size_t at = 0;
     const auto is_plain = [&](size_t i) { return text[i] >= ' ' && text[i] < 0x7f; };
     while (at < text.size()) {
+      RETURN_IF_ERROR(CheckTextGrowth(text.size(), out->size()));
       size_t end = at + 1;
       if (end == text.size() || !is_plain(at) || !is_plain(end)) {
         ASSIGN_OR_RETURN(const SplitMatcher::Match match, matcher.Find(text, at, !place.ends));
@@ -178,7 +171,6 @@ absl::StatusOr<Rewrite> Precompiled(const JsonPart& part) {
         const absl::string_view becomes = map->Find(character).value_or(character);
         out->append(becomes.data(), becomes.size());
       }
-      RETURN_IF_ERROR(CheckRewritten(text, *out));
     }
     return at;
   };
@@ -231,7 +223,10 @@ absl::Status AddNormalizer(const JsonPart& part, std::vector<Rewrite>* out) {
   const std::string type = part.Type();
   if (type == "Sequence") {
     ASSIGN_OR_RETURN(const std::vector<JsonPart> parts, part.Elements("normalizers"));
-    for (const JsonPart& inner : parts) RETURN_IF_ERROR(AddNormalizer(inner, out));
+    for (const JsonPart& inner : parts) {
+      RETURN_IF_ERROR(AddNormalizer(inner, out));
+      if (out->size() > kMostTextStages) return inner.TooMany("normalizers", kMostTextStages);
+    }
     return absl::OkStatus();
   }
   if (type == "BertNormalizer") return AddBert(part, out);
@@ -325,7 +320,7 @@ absl::StatusOr<Rewrite> ReadReplace(const JsonPart& part) {
       if (!found) break;
       *out += content;
       at = match.end;
-      RETURN_IF_ERROR(CheckRewritten(text, *out));
+      RETURN_IF_ERROR(CheckTextGrowth(text.size(), out->size()));
     }
     return at;
   };

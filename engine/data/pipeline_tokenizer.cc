@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "engine/base/strict_json.h"
 #include "engine/data/byte_alphabet.h"
+#include "engine/data/declared_tokens.h"
 #include "engine/data/model_stage.h"
 #include "engine/data/token_decoder.h"
 #include "engine/data/utf8_repair.h"
@@ -39,20 +40,29 @@ class PipelineEncoder : public TextEncoder {
       stages_.push_back(std::move(stage));
     };
     for (auto make = parts.pre_tokenizers.rbegin(); make != parts.pre_tokenizers.rend(); ++make) {
-      put_before((*make)(first_));
+      put_before((*make)(first_, &given_bytes_));
     }
     if (!normalized.empty()) put_before(std::make_unique<AddedTokenStage>(&normalized, first_));
     for (auto rewrite = parts.normalizers.rbegin(); rewrite != parts.normalizers.rend();
          ++rewrite) {
-      put_before(std::make_unique<RewriteStage>(*rewrite, first_));
+      put_before(std::make_unique<RewriteStage>(*rewrite, first_, &given_bytes_));
     }
     if (!raw.empty()) put_before(std::make_unique<AddedTokenStage>(&raw, first_));
   }
 
   absl::Status Encode(absl::string_view piece, std::vector<uint32_t>* tokens) override {
     words_.AppendTo(tokens);
+    given_bytes_ += piece.size();
+    // What stages may hold, and the piece.
+    if (recent_.size() > 2 * kMaxHeldBytes) {
+      recent_begin_ += recent_.size() - kMaxHeldBytes;
+      recent_.erase(0, recent_.size() - kMaxHeldBytes);
+    }
+    recent_.append(piece.data(), piece.size());
     return Named(first_->Text(repair_.Next(piece)));
   }
+
+  void Continue() override { first_->Continue(); }
 
   absl::Status Finish(std::vector<uint32_t>* tokens) override {
     words_.AppendTo(tokens);
@@ -66,16 +76,25 @@ class PipelineEncoder : public TextEncoder {
     }
     repair_ = Utf8Repair();
     first_->Reset();
+    given_bytes_ = recent_begin_ = 0;
+    recent_.clear();
     return absl::OkStatus();
   }
 
  private:
   absl::Status Named(const absl::Status& status) const {
-    return status.ok() ? status : Annotate(status, source_);
+    if (status.ok()) return status;
+    const std::optional<std::string> bytes = BytesWithoutToken(status);
+    const size_t place = bytes ? recent_.find(*bytes) : std::string::npos;
+    if (place == std::string::npos) return Annotate(status, source_);
+    return Annotate(status, absl::StrCat(source_, ": byte ", recent_begin_ + place));
   }
 
   const std::string source_;
   Utf8Repair repair_;
+  uint64_t given_bytes_ = 0;   // of the text
+  std::string recent_;         // its end...
+  uint64_t recent_begin_ = 0;  // ... from this byte on
   ModelStage words_;
   std::vector<std::unique_ptr<TextStage>> stages_;
   TextStage* first_;
@@ -95,17 +114,34 @@ class PipelineTokenizer : public Tokenizer {
         raw_(AddedOf(parts_, false)),
         normalized_(AddedOf(parts_, true)) {
     special_.resize(parts_.tokens.size());
+    added_.resize(parts_.tokens.size());
     for (const AddedToken& token : parts_.added) special_[token.id] = token.special;
+    for (const AddedToken& token : parts_.added) added_[token.id] = true;
     if (!decodes_one_by_one()) return;
     for (std::string& token : parts_.tokens) token = FromByteAlphabet(token).value_or(token);
   }
 
   absl::string_view kind() const override { return parts_.kind; }
   int64_t vocabulary_size() const override { return static_cast<int64_t>(parts_.tokens.size()); }
+  int64_t declared_tokens() const override { return parts_.declared; }
   std::optional<uint32_t> end_of_text() const override { return end_of_text_; }
   std::optional<uint32_t> mask_token() const override { return parts_.mask; }
   bool IsSpecial(int64_t token) const override {
     return token >= 0 && token < vocabulary_size() && special_[static_cast<size_t>(token)];
+  }
+  bool IsAdded(int64_t token) const override {
+    return token >= 0 && token < vocabulary_size() && added_[static_cast<size_t>(token)];
+  }
+  std::optional<uint32_t> Find(absl::string_view token) const override {
+    for (const AddedToken& added : parts_.added) {
+      if (parts_.tokens[added.id] == token) return added.id;
+    }
+    const bool in_alphabet = decodes_one_by_one() && ValidUtf8Prefix(token) == token.size();
+    const std::optional<std::string> bytes = in_alphabet ? FromByteAlphabet(token) : std::nullopt;
+    const auto found =
+        std::find(parts_.tokens.begin(), parts_.tokens.end(), bytes ? *bytes : std::string(token));
+    if (token.empty() || found == parts_.tokens.end()) return std::nullopt;
+    return static_cast<uint32_t>(found - parts_.tokens.begin());
   }
   std::string fingerprint() const override { return fingerprint_; }
 
@@ -159,8 +195,9 @@ class PipelineTokenizer : public Tokenizer {
     SPILLWAY_CHECK(!files_.directory.empty());
     for (const char* name : kTokenizerJsonFiles) {
       const std::string from = absl::StrCat(files_.directory, "/", name);
-      const auto content = ReadSmallFile(from);
+      auto content = ReadSmallFile(from);
       const bool is_main = absl::string_view(name) == "tokenizer.json";
+      if (!files_.end_of_text.empty()) content = WithEndOfText(name, std::move(content));
       if (absl::IsNotFound(content.status()) && !is_main) continue;
       RETURN_IF_ERROR(content.status());
       if (is_main && Checksum(content->data(), content->size()) != files_.checksum) {
@@ -184,13 +221,27 @@ class PipelineTokenizer : public Tokenizer {
     return tokens;
   }
 
+  // The file's content with eos_token as it was asked for. It stands in tokenizer_config.json, made
+  // where it is missing, and special_tokens_map.json may say it again.
+  absl::StatusOr<std::string> WithEndOfText(absl::string_view name,
+                                            absl::StatusOr<std::string> content) const {
+    const bool is_config = name == "tokenizer_config.json";
+    if (!is_config && name != "special_tokens_map.json") return content;
+    if (is_config && absl::IsNotFound(content.status())) content = "{}";
+    RETURN_IF_ERROR(content.status());
+    auto json = nlohmann::ordered_json::parse(*content, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object() || (!is_config && !json.contains("eos_token"))) return content;
+    json["eos_token"] = files_.end_of_text;
+    return json.dump(2) + "\n";
+  }
+
   const std::optional<uint32_t> end_of_text_;
   const TokenizerFiles files_;
   const std::string fingerprint_;
   const absl::StatusOr<ChatFormat> chat_;
   TokenizerParts parts_;  // its tokens are bytes where they are decoded one by one
   const AddedTokenSet raw_, normalized_;
-  std::vector<bool> special_;  // [token]
+  std::vector<bool> special_, added_;  // [token]
 };
 
 }  // namespace
@@ -240,27 +291,63 @@ absl::StatusOr<std::optional<uint32_t>> FindNamedToken(const TokenizerParts& par
   return std::optional<uint32_t>();
 }
 
+std::optional<uint32_t> NamedToken(const TokenizerParts& parts, const DeclaredTokens& declared,
+                                   const char* key) {
+  const auto found = declared.named.find(key);
+  return found == declared.named.end() ? std::nullopt : IdOf(parts, found->second);
+}
+
+absl::StatusOr<std::optional<uint32_t>> FindEndOfText(const TokenizerParts& parts,
+                                                      const DeclaredTokens& declared,
+                                                      absl::string_view directory,
+                                                      const std::string& asked) {
+  std::optional<uint32_t> token = IdOf(parts, asked);
+  if (!asked.empty() && !token) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--eos-token ", asked, ": ", directory, "/tokenizer.json and the files beside it have no ",
+        "such token: name one that is there, or declare it in tokenizer_config.json"));
+  }
+  const auto named = declared.named.find("eos_token");
+  if (token && parts.declared > 0 && (named == declared.named.end() || named->second != asked)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--eos-token ", asked, ": with it ", parts.declared, " tokens that ", directory,
+        "/tokenizer.json lacks and the files beside it declare would get other ids: put them there "
+        "first (AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR))"));
+  }
+  if (!token) token = NamedToken(parts, declared, "eos_token");
+  if (!token) {
+    ASSIGN_OR_RETURN(token, FindNamedToken(parts, directory,
+                                           {{"special_tokens_map.json", "eos_token"},
+                                            {"config.json", "eos_token_id"},
+                                            {"generation_config.json", "eos_token_id"}}));
+  }
+  return token ? token : IdOf(parts, "<|endoftext|>");
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Tokenizer>> LoadPipelineTokenizer(absl::string_view directory) {
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadPipelineTokenizer(absl::string_view directory,
+                                                                 const std::string& end_of_text) {
   const std::string path = absl::StrCat(directory, "/tokenizer.json");
   ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kMaxTokenizerJsonBytes));
-  ASSIGN_OR_RETURN(TokenizerParts parts, ParseTokenizerJson(text, path));
-  ASSIGN_OR_RETURN(std::optional<uint32_t> end_of_text,
-                   FindNamedToken(parts, directory,
-                                  {{"tokenizer_config.json", "eos_token"},
-                                   {"special_tokens_map.json", "eos_token"},
-                                   {"config.json", "eos_token_id"},
-                                   {"generation_config.json", "eos_token_id"}}));
-  if (!end_of_text) end_of_text = IdOf(parts, "<|endoftext|>");
-  ASSIGN_OR_RETURN(parts.mask, FindNamedToken(parts, directory,
-                                              {{"tokenizer_config.json", "mask_token"},
-                                               {"special_tokens_map.json", "mask_token"}}));
+  ASSIGN_OR_RETURN(const DeclaredTokens declared, ReadDeclaredTokens(directory));
+  ASSIGN_OR_RETURN(TokenizerParts parts, ParseTokenizerJson(text, path, declared));
+  for (const std::string& notice : parts.notices) LogInfo(notice);
+  for (const std::string& warning : parts.warnings) LogWarning(warning);
+  ASSIGN_OR_RETURN(const std::optional<uint32_t> end,
+                   FindEndOfText(parts, declared, directory, end_of_text));
+  parts.mask = NamedToken(parts, declared, "mask_token");
+  if (!parts.mask) {
+    ASSIGN_OR_RETURN(parts.mask,
+                     FindNamedToken(parts, directory, {{"special_tokens_map.json", "mask_token"}}));
+  }
   if (!parts.mask) parts.mask = IdOf(parts, "[MASK]");
   if (!parts.mask) parts.mask = IdOf(parts, "<mask>");
-  return NewPipelineTokenizer(std::move(parts), end_of_text,
-                              {std::string(directory), Checksum(text.data(), text.size())},
-                              ChatFormat::Load(directory));
+  auto chat = ChatFormat::Load(directory);
+  if (chat.ok() && !end_of_text.empty()) chat->SetToken("eos_token", end_of_text);
+  return NewPipelineTokenizer(
+      std::move(parts), end,
+      {std::string(directory), Checksum(text.data(), text.size()), end_of_text}, std::move(chat));
 }
 
 }  // namespace spillway

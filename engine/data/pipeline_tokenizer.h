@@ -17,6 +17,8 @@ struct TokenizerFiles {
   std::string directory;
   // Of tokenizer.json as it was read.
   uint64_t checksum = 0;
+  // eos_token as Save writes it; "": as the files have it.
+  std::string end_of_text = {};
 };
 
 // What a tokenizer is kept in.
@@ -37,10 +39,12 @@ std::unique_ptr<Tokenizer> NewPipelineTokenizer(
     TokenizerParts parts, std::optional<uint32_t> end_of_text, TokenizerFiles files,
     absl::StatusOr<ChatFormat> chat = absl::NotFoundError("the tokenizer has no chat template"));
 
-// From `directory`'s tokenizer.json. What ends a text is the first of these that names a
-// token: eos_token of tokenizer_config.json, of special_tokens_map.json; eos_token_id of
+// From `directory`'s tokenizer.json and the tokens that the files beside it declare
+// (ReadDeclaredTokens). What ends a text is `end_of_text`, which must be a token, or else the first
+// of these that names one: eos_token as it is declared, of special_tokens_map.json; eos_token_id of
 // config.json, of generation_config.json; a token "<|endoftext|>". What masks one likewise:
-// mask_token of the first two; "[MASK]", "<mask>".
-absl::StatusOr<std::unique_ptr<Tokenizer>> LoadPipelineTokenizer(absl::string_view directory);
+// mask_token; "[MASK]", "<mask>".
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadPipelineTokenizer(
+    absl::string_view directory, const std::string& end_of_text = "");
 
 }  // namespace spillway

@@ -38,9 +38,10 @@ constexpr char kPunctuation[] = "[[[:P:]&[:age=8.0:]][\\u166D\\U000111C9][!-/\\:
 
 StageMaker SplitMaker(SplitPattern compiled, SplitBehavior behavior, bool invert = false) {
   auto pattern = std::make_shared<const SplitPattern>(std::move(compiled));
-  return [pattern, behavior, invert](TextStage* next) -> std::unique_ptr<TextStage> {
-    return std::make_unique<SplitStage>(pattern, behavior, invert, next);
-  };
+  return
+      [pattern, behavior, invert](TextStage* next, const uint64_t*) -> std::unique_ptr<TextStage> {
+        return std::make_unique<SplitStage>(pattern, behavior, invert, next);
+      };
 }
 
 StageMaker OwnSplit(const std::string& regex, SplitBehavior behavior, bool invert = false) {
@@ -48,8 +49,9 @@ StageMaker OwnSplit(const std::string& regex, SplitBehavior behavior, bool inver
 }
 
 StageMaker RewriteMaker(Rewrite rewrite) {
-  return [rewrite = std::move(rewrite)](TextStage* next) -> std::unique_ptr<TextStage> {
-    return std::make_unique<RewriteStage>(rewrite, next);
+  return [rewrite = std::move(rewrite)](TextStage* next,
+                                        const uint64_t* given_bytes) -> std::unique_ptr<TextStage> {
+    return std::make_unique<RewriteStage>(rewrite, next, given_bytes);
   };
 }
 
@@ -120,6 +122,9 @@ absl::Status AddSequence(const JsonPart& part, bool keep_bytes, PreTokenizers* o
   ASSIGN_OR_RETURN(const std::vector<JsonPart> parts, part.Elements("pretokenizers"));
   for (size_t i = 0; i < parts.size(); ++i) {
     RETURN_IF_ERROR(AddPreTokenizer(parts[i], keep_bytes && i + 1 == parts.size(), out));
+    if (out->stages.size() > kMostTextStages) {
+      return parts[i].TooMany("parts of a pre-tokenizer", kMostTextStages);
+    }
   }
   return absl::OkStatus();
 }

@@ -1,7 +1,9 @@
 // A stage that rewrites text: normalizers, and what pre-tokenizers put in or replace.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,18 +28,27 @@ struct TextPlace {
 using Rewrite = std::function<absl::StatusOr<size_t>(absl::string_view text, const TextPlace& place,
                                                      std::string* out)>;
 
-// A text through all of them, as one segment.
-absl::StatusOr<std::string> RewriteAll(const std::vector<Rewrite>& rewrites, std::string text);
+// kResourceExhausted where rewrites have made far more text than they were given: normalizers that
+// follow one another may each make it a thousand times as long.
+absl::Status CheckTextGrowth(uint64_t given_bytes, uint64_t made_bytes);
+
+// A text through all of them, as one segment. kResourceExhausted where one of them makes more than
+// `most_bytes`, or than CheckTextGrowth allows; kCancelled at a StopSignal.
+absl::StatusOr<std::string> RewriteAll(const std::vector<Rewrite>& rewrites, std::string text,
+                                       size_t most_bytes = std::numeric_limits<size_t>::max());
 
 // Rewrites each segment by itself. A stretch of more than kMaxHeldBytes that `rewrite` can't
-// take is cut there.
+// take is cut there. kResourceExhausted as of CheckTextGrowth, kCancelled at a StopSignal.
 class RewriteStage : public TextStage {
  public:
-  RewriteStage(Rewrite rewrite, TextStage* next) : rewrite_(std::move(rewrite)), next_(next) {}
+  // As StageMaker.
+  RewriteStage(Rewrite rewrite, TextStage* next, const uint64_t* given_bytes)
+      : rewrite_(std::move(rewrite)), next_(next), given_bytes_(given_bytes) {}
 
   absl::Status Text(absl::string_view piece) override;
   absl::Status EndSegment() override;
   absl::Status Token(uint32_t token) override;
+  void Continue() override;
   void Reset() override;
 
  private:
@@ -45,6 +56,8 @@ class RewriteStage : public TextStage {
 
   const Rewrite rewrite_;
   TextStage* const next_;
+  const uint64_t* const given_bytes_;
+  uint64_t made_bytes_ = 0;  // of the text
   bool begins_text_ = true, begins_ = true;
   std::string held_, out_;
 };

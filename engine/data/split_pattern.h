@@ -25,11 +25,16 @@ inline constexpr size_t kMaxSplitPatternBytes = 4096;
 // The same in PCRE2's dialect; kInvalidArgument names what is not supported in it.
 absl::StatusOr<std::string> TranslateSplitPattern(absl::string_view pattern);
 
+// Whether matching takes time in proportion to the text, for a pattern in PCRE2's dialect: each
+// alternative is a row of characters and classes, of which two at most come in several lengths,
+// and at most the last is repeated without bound. Others may go over a stretch again and again.
+bool IsLinearPattern(absl::string_view translated);
+
 // Immutable: any thread.
 class SplitPattern {
  public:
   static absl::StatusOr<SplitPattern> Compile(absl::string_view pattern);
-  // One that is written for PCRE2.
+  // One that is written for PCRE2, and takes linear time.
   static absl::StatusOr<SplitPattern> CompileOwn(const std::string& pattern);
   SplitPattern(SplitPattern&&);
   SplitPattern& operator=(SplitPattern&&);
@@ -59,11 +64,18 @@ class SplitMatcher {
 
   // The first match of text.substr(from), positions in `text`. With `more_follows` what
   // it finds holds whatever follows. Never empty. An error (a pattern that needs too much
-  // backtracking) names its cause. REQUIRES: valid UTF-8, from < text.size().
+  // backtracking: see kStepsPerByte) names its cause; kCancelled at a StopSignal. REQUIRES: valid
+  // UTF-8, from < text.size().
   absl::StatusOr<Match> Find(absl::string_view text, size_t from, bool more_follows);
 
  private:
   struct State;
+  // Matching by a pattern whose time is not known to be linear: at one place after the other.
+  absl::StatusOr<Match> FindGuarded(absl::string_view text, size_t from, bool more_follows);
+  // One place. A short stretch is tried without counting, a longer one, or one that takes many
+  // steps, with a count of the steps and within the steps that are left.
+  absl::StatusOr<Match> MatchAt(absl::string_view text, size_t at, bool more_follows);
+  absl::StatusOr<Match> CountedMatchAt(absl::string_view text, size_t at, bool more_follows);
   const SplitPattern& pattern_;
   std::unique_ptr<State> state_;
 };

@@ -29,6 +29,7 @@ class SplitStage : public TextStage {
   absl::Status Text(absl::string_view piece) override;
   absl::Status EndSegment() override;
   absl::Status Token(uint32_t token) override { return next_->Token(token); }
+  void Continue() override { next_->Continue(); }
   void Reset() override;
 
  private:

@@ -8,6 +8,34 @@
 #include "io/base/status.h"
 
 namespace spillway {
+namespace {
+
+// `text` without as many characters as `prompt` has.
+std::string BehindPrompt(absl::string_view text, absl::string_view prompt) {
+  if (absl::ConsumePrefix(&text, prompt)) return std::string(text);
+  const auto begins = [](char c) { return (c & 0xc0) != 0x80; };
+  auto left = std::count_if(prompt.begin(), prompt.end(), begins);
+  size_t at = 0;
+  while (at < text.size() && (left > 0 || !begins(text[at]))) left -= begins(text[at++]);
+  return std::string(text.substr(at));
+}
+
+}  // namespace
+
+absl::Status TextDecoder::Begin(std::vector<int64_t> prompt) {
+  if (tokenizer_->decodes_one_by_one()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string whole, tokenizer_->Decode(prompt));
+  // A long prompt is not decoded for each token that follows: its end will do. That has the same
+  // text as it has in the whole, but for what decoders drop from a beginning.
+  constexpr size_t kFewTokens = 64;
+  for (size_t count = kFewTokens;; count *= 2) {
+    tokens_.assign(prompt.end() - static_cast<std::ptrdiff_t>(std::min(count, prompt.size())),
+                   prompt.end());
+    ASSIGN_OR_RETURN(prompt_text_, tokenizer_->Decode(tokens_));
+    const bool says_enough = !prompt_text_.empty() && absl::EndsWith(whole, prompt_text_);
+    if (says_enough || count >= prompt.size()) return absl::OkStatus();
+  }
+}
 
 absl::StatusOr<std::string> TextDecoder::Next(int64_t token) {
   if (tokenizer_->decodes_one_by_one()) {
@@ -17,7 +45,8 @@ absl::StatusOr<std::string> TextDecoder::Next(int64_t token) {
     return std::string(piece);
   }
   tokens_.push_back(token);
-  ASSIGN_OR_RETURN(text_, tokenizer_->Decode(tokens_));
+  ASSIGN_OR_RETURN(const std::string all, tokenizer_->Decode(tokens_));
+  text_ = BehindPrompt(all, prompt_text_);
   // Bytes that are no character yet may become one, and those of one that was given be one again.
   absl::string_view settled = text_;
   while (absl::ConsumeSuffix(&settled, kReplacementCharacter)) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "engine/data/tokenizer.h"
 #include "engine/data/utf8_repair.h"
 
@@ -17,6 +18,12 @@ class TextDecoder {
  public:
   explicit TextDecoder(const Tokenizer* tokenizer) : tokenizer_(tokenizer) {}
 
+  // The tokens that follow continue a text that begins with these: their text is that of all
+  // together without as many characters as these have alone, as transformers' pipelines write it.
+  // So a space that a decoder drops from the beginning of a text is kept behind a prompt.
+  // kInvalidArgument as of Next. REQUIRES: nothing was decoded yet.
+  absl::Status Begin(std::vector<int64_t> prompt);
+
   // The characters that `token` completes, often none. Valid UTF-8: bytes that are none
   // become U+FFFD. What was given stays given, though bytes in a row may turn out to be no text
   // after all: `whole` has them right. kInvalidArgument for a token outside the vocabulary.
@@ -25,7 +32,7 @@ class TextDecoder {
   // What is left at the end: "", or U+FFFD for characters that never became whole.
   std::string Finish();
 
-  // After Finish: the text of all tokens, decoded at once.
+  // After Finish: the text of all tokens that Next got, decoded at once.
   const std::string& whole() const { return text_; }
 
  private:
@@ -34,9 +41,11 @@ class TextDecoder {
 
   const Tokenizer* const tokenizer_;
   Utf8Repair repair_;
-  std::vector<int64_t> tokens_;  // all, where they are not decoded one by one
-  std::string text_;             // of all tokens
-  std::string given_;            // how much of it has been given, as it stood then
+  // Where they are not decoded one by one: all tokens, of a prompt its end, and the text of that.
+  std::vector<int64_t> tokens_;
+  std::string prompt_text_;
+  std::string text_;   // of the tokens behind the prompt
+  std::string given_;  // how much of it has been given, as it stood then
 };
 
 }  // namespace spillway

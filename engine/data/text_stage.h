@@ -19,10 +19,14 @@ namespace spillway {
 // than this are cut here, wherever the pieces of the text end.
 inline constexpr size_t kMaxHeldBytes = 1 << 20;
 
-// How much of `text` a stage looks at: at most kMaxHeldBytes, whole characters.
-inline absl::string_view HeldWindow(absl::string_view text) {
-  if (text.size() <= kMaxHeldBytes) return text;
-  size_t end = kMaxHeldBytes;
+// Normalizers and parts of a pre-tokenizer that a tokenizer.json may have, of each kind: every one
+// holds up to kMaxHeldBytes and calls the next. Real files have up to a dozen.
+inline constexpr size_t kMostTextStages = 64;
+
+// How much of `text` a stage looks at: at most `most` bytes, whole characters.
+inline absl::string_view HeldWindow(absl::string_view text, size_t most = kMaxHeldBytes) {
+  if (text.size() <= most) return text;
+  size_t end = most;
   while ((text[end] & 0xc0) == 0x80) --end;
   return text.substr(0, end);
 }
@@ -46,11 +50,18 @@ class TextStage {
   // REQUIRES: the segment has ended.
   virtual absl::Status Token(uint32_t token) = 0;
 
+  // The text that comes now continues another one: nothing is put before its first segment.
+  // REQUIRES: nothing of it has come.
+  virtual void Continue() = 0;
+
   // Forgets a text that was left in the middle; another one begins.
   virtual void Reset() = 0;
 };
 
-// Makes a stage that hands on to `next`, which outlives it. Any thread.
-using StageMaker = std::function<std::unique_ptr<TextStage>(TextStage* next)>;
+// Makes a stage that hands on to `next`. `given_bytes` counts the bytes of the text that have gone
+// into the first stage, by which the text that stages make of it is bounded. Both outlive the
+// stage. Any thread.
+using StageMaker =
+    std::function<std::unique_ptr<TextStage>(TextStage* next, const uint64_t* given_bytes)>;
 
 }  // namespace spillway

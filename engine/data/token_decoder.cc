@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "engine/base/stop_signal.h"
 #include "engine/data/byte_alphabet.h"
 #include "engine/data/normalizers.h"
 #include "engine/data/rewrite_stage.h"
@@ -102,7 +103,12 @@ absl::StatusOr<TokenDecoder> TokenDecoder::Read(const JsonPart& decoder) {
 }
 
 absl::StatusOr<std::string> TokenDecoder::Decode(std::vector<std::string> tokens) const {
-  for (const Step& step : steps_) RETURN_IF_ERROR(step(&tokens));
+  uint64_t given_bytes = 0;
+  for (const std::string& token : tokens) given_bytes += token.size();
+  for (const Step& step : steps_) {
+    RETURN_IF_ERROR(StopSignal::Check());
+    RETURN_IF_ERROR(step(&tokens, given_bytes));
+  }
   return absl::StrJoin(tokens, joins_with_spaces_ ? " " : "");
 }
 
@@ -110,7 +116,7 @@ absl::Status TokenDecoder::Add(const JsonPart& part) {
   const std::string type = part.Type();
   using Tokens = std::vector<std::string>;
   const auto add = [&](auto step) {
-    steps_.push_back([step](Tokens* tokens) {
+    steps_.push_back([step](Tokens* tokens, uint64_t) {
       step(tokens);
       return absl::OkStatus();
     });
@@ -118,7 +124,10 @@ absl::Status TokenDecoder::Add(const JsonPart& part) {
   };
   if (type == "Sequence") {
     ASSIGN_OR_RETURN(const std::vector<JsonPart> parts, part.Elements("decoders"));
-    for (const JsonPart& inner : parts) RETURN_IF_ERROR(Add(inner));
+    for (const JsonPart& inner : parts) {
+      RETURN_IF_ERROR(Add(inner));
+      if (steps_.size() > kMostTextStages) return inner.TooMany("decoders", kMostTextStages);
+    }
     return absl::OkStatus();
   }
   if (type == "ByteLevel") {
@@ -170,9 +179,12 @@ absl::Status TokenDecoder::Add(const JsonPart& part) {
   }
   if (type == "Replace") {
     ASSIGN_OR_RETURN(const Rewrite rewrite, ReadReplace(part));
-    steps_.push_back([rewrite](Tokens* tokens) -> absl::Status {
+    steps_.push_back([rewrite](Tokens* tokens, uint64_t given_bytes) -> absl::Status {
+      uint64_t made_bytes = 0;
       for (std::string& token : *tokens) {
         ASSIGN_OR_RETURN(token, RewriteAll({rewrite}, std::move(token)));
+        made_bytes += token.size();
+        RETURN_IF_ERROR(CheckTextGrowth(given_bytes, made_bytes));
       }
       return absl::OkStatus();
     });

@@ -1,6 +1,7 @@
 // The decoder of a tokenizer.json: from tokens, as the file writes them, to text.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -25,11 +26,13 @@ class TokenDecoder {
   // Tokens are bytes in ByteLevel's alphabet, and nothing else is done to them.
   bool is_byte_level() const { return byte_level_; }
 
-  // Valid UTF-8 of valid UTF-8.
+  // Valid UTF-8 of valid UTF-8. kResourceExhausted where a Replace makes far more text than there
+  // was; kCancelled at a StopSignal.
   absl::StatusOr<std::string> Decode(std::vector<std::string> tokens) const;
 
  private:
-  using Step = std::function<absl::Status(std::vector<std::string>*)>;
+  // `given_bytes`: of the tokens before the first step, by which what all make is bounded.
+  using Step = std::function<absl::Status(std::vector<std::string>*, uint64_t given_bytes)>;
 
   absl::Status Add(const JsonPart& part);
 

@@ -1,6 +1,7 @@
 #include "engine/data/token_source.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -9,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/stop_signal.h"
 #include "engine/data/data_encoder.h"
+#include "engine/data/turn_end.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
 #include "io/checksum.h"
@@ -39,6 +41,8 @@ struct Inventory {
   // complement.
   uint64_t digest = 0;
   int64_t with_loss = 0;
+  // {a token that ends texts or turns, how often it carries loss}
+  std::map<int64_t, int64_t> ends;
 };
 
 // All tokens are in the vocabulary.
@@ -51,6 +55,7 @@ absl::Status CheckTokens(TokenFile& part, int64_t vocabulary, Inventory* invento
     RETURN_IF_ERROR(part.ReadNext(n, vocabulary, piece.data(), marks.data()));
     for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
       const bool without_loss = (marks[i] & kMarkWithoutLoss) != 0;
+      for (auto& [token, learnt] : inventory->ends) learnt += !without_loss && piece[i] == token;
       if (without_loss) piece[i] = ~piece[i];
       inventory->with_loss += !without_loss;
     }
@@ -71,6 +76,11 @@ absl::StatusOr<std::unique_ptr<TokenSource>> TokenSource::Open(const TokenSource
   std::unique_ptr<TokenSource> source(new TokenSource);
   source->vocabulary_ = options.vocabulary;
   Inventory inventory;
+  if (tokenizer != nullptr) {
+    for (const auto& end : {EndOfTurn(*tokenizer), tokenizer->end_of_text()}) {
+      if (end) inventory.ends[*end] = 0;
+    }
+  }
   for (const std::string& path : options.files) {
     ASSIGN_OR_RETURN(TokenFile part, OpenPart(path, options));
     RETURN_IF_ERROR(CheckTokens(part, options.vocabulary, &inventory));
@@ -84,6 +94,9 @@ absl::StatusOr<std::unique_ptr<TokenSource>> TokenSource::Open(const TokenSource
     return absl::InvalidArgumentError(absl::StrCat(
         source->names_,
         ": no token carries loss: every \"completion\" is empty, and nothing ends a text"));
+  }
+  for (const auto& [token, learnt] : inventory.ends) {
+    if (learnt > 0) source->learnt_ends_.push_back(token);
   }
   source->fingerprint_ = absl::StrFormat("tokens-%d-%016x", source->size_, inventory.digest);
   return source;

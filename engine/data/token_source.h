@@ -60,6 +60,9 @@ class TokenSource {
   // The files, for messages.
   const std::string& names() const { return names_; }
 
+  // Of the tokens that end a text or a turn, by the tokenizer, those that carry loss somewhere.
+  const std::vector<int64_t>& learnt_ends() const { return learnt_ends_; }
+
   // Changes with the tokens and with which of them carry loss; part of a run's identity.
   const std::string& fingerprint() const { return fingerprint_; }
 
@@ -72,6 +75,7 @@ class TokenSource {
   int64_t size_ = 0;
   std::string names_;
   std::string fingerprint_;
+  std::vector<int64_t> learnt_ends_;
 };
 
 }  // namespace spillway

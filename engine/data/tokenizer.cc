@@ -96,6 +96,13 @@ std::vector<size_t> Tokenizer::EndsIn(absl::string_view text,
   return absl::StripLeadingAsciiWhitespace(rest).empty() ? ends : std::vector<size_t>();
 }
 
+std::vector<int64_t> Tokenizer::BeforeText() const {
+  constexpr int64_t kAny[] = {0};
+  const EncodedText around = Around(kAny, std::nullopt);
+  const auto text = std::find(around.sources.begin(), around.sources.end(), 0);
+  return {around.tokens.begin(), around.tokens.begin() + (text - around.sources.begin())};
+}
+
 absl::StatusOr<const ChatFormat*> Tokenizer::chat() const {
   return absl::InvalidArgumentError(absl::StrCat(
       "conversations need a tokenizer with a chat template, and ", kind(), " has none"));
@@ -104,7 +111,9 @@ absl::StatusOr<const ChatFormat*> Tokenizer::chat() const {
 std::unique_ptr<Tokenizer> NewByteTokenizer() { return std::make_unique<ByteTokenizer>(); }
 
 absl::Status CheckVocabulary(const Tokenizer& tokenizer, int64_t vocabulary) {
-  if (tokenizer.vocabulary_size() <= vocabulary) return absl::OkStatus();
+  int64_t needed = tokenizer.vocabulary_size() - tokenizer.declared_tokens();
+  if (const auto end = tokenizer.end_of_text()) needed = std::max(needed, int64_t{*end} + 1);
+  if (needed <= vocabulary) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("the tokenizer (", tokenizer.kind(), ") has ", tokenizer.vocabulary_size(),
                    " tokens, but the model's vocabulary has ", vocabulary,

@@ -28,6 +28,10 @@ class TextEncoder {
 
   // The text has ended; the encoder is ready for another one. After an error it is not.
   virtual absl::Status Finish(std::vector<uint32_t>* tokens) = 0;
+
+  // The next text continues another one, which was encoded by itself: no space that stands for a
+  // text's beginning is put before it. REQUIRES: nothing of it has been encoded.
+  virtual void Continue() {}
 };
 
 // Immutable, but for ForgetEncoding: any thread.
@@ -38,6 +42,9 @@ class Tokenizer {
   // "bytes", "chars"; of a tokenizer.json "bpe", "unigram", "wordpiece", "wordlevel".
   virtual absl::string_view kind() const = 0;
   virtual int64_t vocabulary_size() const = 0;
+  // How many tokens, the last ones, only the files beside a tokenizer.json declare: a model may
+  // have no room for those that its texts never have.
+  virtual int64_t declared_tokens() const { return 0; }
 
   // The token that ends a text; `bytes` and `chars` have none.
   virtual std::optional<uint32_t> end_of_text() const { return std::nullopt; }
@@ -46,6 +53,10 @@ class Tokenizer {
   virtual std::optional<uint32_t> mask_token() const { return std::nullopt; }
   // What is of no text: "[CLS]", "[PAD]" and their like.
   virtual bool IsSpecial(int64_t token) const { return token == end_of_text(); }
+  // Whether a text has the token wherever its content stands, special or not.
+  virtual bool IsAdded(int64_t token) const { return IsSpecial(token); }
+  // The token that is written so; none where the vocabulary lacks it.
+  virtual std::optional<uint32_t> Find(absl::string_view) const { return std::nullopt; }
 
   // Frees what nothing but encoding needs: most of a tokenizer.json's memory. REQUIRES: there are
   // no encoders, and will be none.
@@ -74,6 +85,9 @@ class Tokenizer {
     return TokenTemplate().Apply(text, second);
   }
 
+  // What is put before a text, as "<s>": prompts begin with it, too.
+  std::vector<int64_t> BeforeText() const;
+
   // How it writes conversations; kInvalidArgument where it has no chat template. Lives as long as
   // the tokenizer.
   virtual absl::StatusOr<const ChatFormat*> chat() const;
@@ -96,7 +110,8 @@ class Tokenizer {
   absl::StatusOr<Beginning> EncodeBeginning(absl::string_view text, int64_t most) const;
 };
 
-// kInvalidArgument for a tokenizer with more tokens than a model of `vocabulary` knows.
+// kInvalidArgument for a tokenizer with more tokens than a model of `vocabulary` knows, but for
+// declared_tokens() that end no text.
 absl::Status CheckVocabulary(const Tokenizer& tokenizer, int64_t vocabulary);
 
 // kInvalidArgument for tokens of a text that a model of `vocabulary` does not know.

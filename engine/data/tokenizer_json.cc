@@ -120,7 +120,11 @@ absl::Status ReadBpe(const JsonPart& model, ModelStreams& streams, bool bytes,
       model.Only({"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
                   "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges"}));
   const JsonPart dropout = model["dropout"];
-  if (!dropout.is_null() && dropout.json() != 0) return dropout.Unsupported("BPE with dropout");
+  if (!dropout.is_null() && dropout.json() != 0) {
+    if (!dropout.json().is_number()) return dropout.Broken("not a number");
+    out->warnings.push_back(absl::StrCat(dropout.Where(), ": BPE's dropout ", dropout.json().dump(),
+                                         " is left out: a text always has the same tokens"));
+  }
   BpeRules rules;
   rules.bytes = bytes;
   ASSIGN_OR_RETURN(rules.ignore_merges, model.Bool("ignore_merges", false));
@@ -226,16 +230,52 @@ absl::Status ReadModel(const JsonPart& model, ModelStreams& streams, bool bytes,
   return model.UnsupportedType();
 }
 
-absl::Status ReadAddedTokens(const JsonPart& root, const Vocabulary& vocabulary,
-                             TokenizerParts* out) {
+// The added tokens, with the ids that Hugging Face's library gives them.
+class AddedTokenList {
+ public:
+  explicit AddedTokenList(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
+
+  // Null where no added token has this content.
+  AddedToken* Find(const std::string& content) {
+    const auto found = places_.find(content);
+    return found == places_.end() ? nullptr : &tokens_[found->second];
+  }
+
+  // That of the vocabulary, or else the next one.
+  uint64_t IdOf(absl::string_view content) const {
+    const uint32_t known = vocabulary_.Find(content);
+    if (known != kNoToken) return known;
+    const size_t model_size = vocabulary_.ids.size();
+    return highest_ && *highest_ >= model_size ? uint64_t{*highest_} + 1 : model_size;
+  }
+
+  // Also puts it among all tokens of the tokenizer; false where another one has its id there.
+  bool Add(AddedToken token, std::vector<std::string>* all) {
+    if (token.id >= all->size()) all->resize(token.id + 1);
+    std::string& place = (*all)[token.id];
+    if (!place.empty() && place != token.content) return false;
+    place = token.content;
+    highest_ = std::max(highest_.value_or(0), token.id);
+    places_[token.content] = tokens_.size();
+    tokens_.push_back(std::move(token));
+    return true;
+  }
+
+  std::vector<AddedToken>& tokens() { return tokens_; }
+
+ private:
+  const Vocabulary& vocabulary_;
+  std::vector<AddedToken> tokens_;
+  absl::flat_hash_map<std::string, size_t> places_;  // [content]
+  std::optional<uint32_t> highest_;
+};
+
+absl::Status ReadAddedTokens(const JsonPart& root, AddedTokenList* list, TokenizerParts* out) {
   ASSIGN_OR_RETURN(const std::vector<JsonPart> added, root.Elements("added_tokens"));
   if (added.size() > kMaxAddedTokens) {
     return root["added_tokens"].Broken(
         absl::StrCat(added.size(), " added tokens; at most ", kMaxAddedTokens));
   }
-  absl::flat_hash_set<std::string> seen;
-  std::optional<uint32_t> highest;  // as Hugging Face's library counts on
-  const size_t model_size = vocabulary.ids.size();
   for (const JsonPart& part : added) {
     AddedToken token;
     ASSIGN_OR_RETURN(token.content, part.String("content"));
@@ -249,28 +289,140 @@ absl::Status ReadAddedTokens(const JsonPart& root, const Vocabulary& vocabulary,
     if (token.content.size() > kMaxAddedTokenBytes) {
       return part.Broken(absl::StrCat("more than ", kMaxAddedTokenBytes, " bytes"));
     }
-    const uint32_t known = vocabulary.Find(token.content);
-    const uint64_t expected = known != kNoToken                   ? known
-                              : highest && *highest >= model_size ? uint64_t{*highest} + 1
-                                                                  : model_size;
-    if (token.id != expected) {
+    if (const uint64_t expected = list->IdOf(token.content); token.id != expected) {
       return part.Broken(absl::StrCat("the added token \"", token.content.substr(0, 80),
                                       "\" has the id ", token.id, ", and its place gives it ",
                                       expected));
     }
-    if (!seen.insert(token.content).second) return part.Broken("this token is there twice");
-    if (token.id >= out->tokens.size()) out->tokens.resize(token.id + 1);
-    if (known == kNoToken && !out->tokens[token.id].empty()) {
-      return part.Broken(absl::StrCat("two tokens have the id ", token.id));
+    if (list->Find(token.content) != nullptr) return part.Broken("this token is there twice");
+    const uint32_t id = token.id;
+    if (!list->Add(std::move(token), &out->tokens)) {
+      return part.Broken(absl::StrCat("two tokens have the id ", id));
     }
-    out->tokens[token.id] = token.content;
-    highest = std::max(highest.value_or(0), token.id);
+  }
+  return absl::OkStatus();
+}
+
+// What the files beside it declare; `digest` changes with what that changes.
+absl::Status AddDeclaredTokens(const DeclaredTokens& declared, absl::string_view file,
+                               AddedTokenList* list, TokenizerParts* out, Digest* digest) {
+  using Known = DeclaredToken::Known;
+  const size_t size = out->tokens.size();
+  const auto rules_of = [](const AddedToken& token) {
+    return std::array{token.single_word, token.lstrip, token.rstrip, token.normalized,
+                      token.special};
+  };
+  for (const auto& [declared_token, known] : declared.tokens) {
+    AddedToken token = declared_token;
+    if (token.content.empty()) continue;
+    const auto wrong = [&](absl::string_view why) {
+      return absl::InvalidArgumentError(absl::StrCat(file,
+                                                     ": the files beside it declare the token \"",
+                                                     token.content.substr(0, 80), "\": ", why));
+    };
+    if (token.content.size() > kMaxAddedTokenBytes) {
+      return wrong(absl::StrCat("more than ", kMaxAddedTokenBytes, " bytes"));
+    }
+    AddedToken* const there = list->Find(token.content);
+    if (there != nullptr) {
+      const auto before = rules_of(*there);
+      token.id = there->id;
+      if (known == Known::kReplaced) *there = token;
+      there->special |= known == Known::kSpecial;
+      if (rules_of(*there) == before) continue;
+      token = *there;
+    } else {
+      token.id = static_cast<uint32_t>(list->IdOf(token.content));
+      if (list->tokens().size() >= kMaxAddedTokens) return wrong("there are too many");
+      if (!list->Add(token, &out->tokens)) {
+        return wrong(absl::StrCat("another token has the id ", token.id, " that it would get"));
+      }
+    }
+    const auto rules = rules_of(token);
+    digest->Update(token.content.data(), token.content.size() + 1);
+    digest->Update(rules.data(), rules.size());
+  }
+  out->declared = static_cast<int64_t>(out->tokens.size() - size);
+  if (out->declared == 0) return absl::OkStatus();
+  constexpr size_t kShown = 4;
+  std::string names;
+  for (size_t id = size; id < std::min(size + kShown, out->tokens.size()); ++id) {
+    absl::StrAppend(&names, names.empty() ? "" : ", ", "\"", out->tokens[id].substr(0, 80), "\" (",
+                    id, ")");
+  }
+  out->notices.push_back(absl::StrCat(
+      file, " lacks ", out->tokens.size() - size,
+      " of the tokens that the files beside it declare; as in transformers they become tokens: ",
+      names, out->tokens.size() - size > kShown ? ", ..." : ""));
+  return absl::OkStatus();
+}
+
+// Those to be found in normalised text are normalised, once.
+absl::Status NormalizeAddedTokens(absl::string_view file, AddedTokenList* list,
+                                  TokenizerParts* out) {
+  // Hundreds of thousands of tokens have less. All go through up to kMostTextStages rewrites.
+  constexpr size_t kMostNormalizedBytes = 16 << 20;
+  size_t bytes = 0;
+  for (AddedToken& token : list->tokens()) {
     if (token.normalized) {
-      ASSIGN_OR_RETURN(token.content, RewriteAll(out->normalizers, std::move(token.content)));
+      auto content = RewriteAll(out->normalizers, std::move(token.content), kMaxAddedTokenBytes);
+      if (absl::IsCancelled(content.status())) return content.status();
+      if (!content.ok()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(file, ": added token ", token.id, ": ", content.status().message()));
+      }
+      token.content = *std::move(content);
+      bytes += token.content.size();
+      if (bytes > kMostNormalizedBytes) {
+        return absl::InvalidArgumentError(absl::StrCat(file, ": its added tokens have more than ",
+                                                       kMostNormalizedBytes,
+                                                       " bytes when they are normalized"));
+      }
     }
     if (!token.content.empty()) out->added.push_back(std::move(token));
   }
   return absl::OkStatus();
+}
+
+// Whether words come in GPT-2's alphabet of bytes.
+bool WritesBytes(const JsonPart& part) {
+  if (part.Type() == "ByteLevel") return true;
+  for (const char* key : {"normalizers", "pretokenizers"}) {
+    const auto parts =
+        part[key].json().is_array() ? part.Elements(key) : absl::StatusOr<std::vector<JsonPart>>();
+    if (parts.ok() && std::any_of(parts->begin(), parts->end(), WritesBytes)) return true;
+  }
+  return false;
+}
+
+// As transformers' classes apply add_prefix_space of tokenizer_config.json.
+void ApplyPrefixSpace(bool prefix, json* part) {
+  if (part->is_array()) {
+    // Without a space before a text there is none to take away from its beginning either.
+    const auto is_prefix = [&](const json& inner) {
+      const json type = inner.is_object() ? inner.value("type", json()) : json();
+      const bool strips = type == "Strip" && inner.value("start", json()) == 1 &&
+                          inner.value("content", json()) == " ";
+      return !prefix && (type == "Prepend" || strips);
+    };
+    part->erase(std::remove_if(part->begin(), part->end(), is_prefix), part->end());
+    for (json& inner : *part) ApplyPrefixSpace(prefix, &inner);
+    return;
+  }
+  if (!part->is_object()) return;
+  for (const char* key : {"normalizers", "pretokenizers", "decoders"}) {
+    if (part->contains(key)) ApplyPrefixSpace(prefix, &(*part)[key]);
+  }
+  const json type = part->value("type", json());
+  if (type == "ByteLevel") (*part)["add_prefix_space"] = prefix;
+  if (type == "Prepend" && !prefix) *part = nullptr;
+  if (type != "Metaspace") return;
+  const json scheme = part->value("prepend_scheme", json());
+  const bool prefixed =
+      scheme.is_null() ? part->value("add_prefix_space", json(true)) == true : scheme != "never";
+  if (prefixed == prefix) return;
+  (*part)["add_prefix_space"] = prefix;
+  (*part)["prepend_scheme"] = prefix ? "first" : "never";
 }
 
 std::string KindOf(const JsonPart& model, bool has_merges) {
@@ -284,9 +436,10 @@ std::string KindOf(const JsonPart& model, bool has_merges) {
 
 }  // namespace
 
-absl::StatusOr<TokenizerParts> ParseTokenizerJson(absl::string_view text, absl::string_view file) {
+absl::StatusOr<TokenizerParts> ParseTokenizerJson(absl::string_view text, absl::string_view file,
+                                                  const DeclaredTokens& declared) {
   ModelStreams streams;
-  ASSIGN_OR_RETURN(const JsonDocument document,
+  ASSIGN_OR_RETURN(JsonDocument document,
                    ParseStrictJson(text, file,
                                    {.max_bytes = kMaxTokenizerJsonBytes,
                                     .max_depth = kMaxTokenizerJsonDepth,
@@ -295,6 +448,11 @@ absl::StatusOr<TokenizerParts> ParseTokenizerJson(absl::string_view text, absl::
                                     }}));
   const JsonPart root(&document);
   if (!root.json().is_object()) return root.Broken("it is not an object");
+  for (const char* key : {"normalizer", "pre_tokenizer", "decoder"}) {
+    if (declared.add_prefix_space && document.value.contains(key)) {
+      ApplyPrefixSpace(*declared.add_prefix_space, &document.value[key]);
+    }
+  }
   TokenizerParts out;
   out.kind = KindOf(root["model"], streams.has_merges);
   ASSIGN_OR_RETURN(out.normalizers, ReadNormalizers(root["normalizer"]));
@@ -319,11 +477,15 @@ absl::StatusOr<TokenizerParts> ParseTokenizerJson(absl::string_view text, absl::
     stream << '\0';
   }
   stream.flush();
-  out.digest = digest.value();
   const auto vocabulary = std::make_shared<Vocabulary>();
+  vocabulary->writes_bytes = WritesBytes(root["normalizer"]) || WritesBytes(root["pre_tokenizer"]);
   RETURN_IF_ERROR(ReadModel(root["model"], streams, words.ends_in_bytes, vocabulary, &out));
   out.tokens = vocabulary->tokens;
-  RETURN_IF_ERROR(ReadAddedTokens(root, *vocabulary, &out));
+  AddedTokenList added(*vocabulary);
+  RETURN_IF_ERROR(ReadAddedTokens(root, &added, &out));
+  RETURN_IF_ERROR(AddDeclaredTokens(declared, file, &added, &out, &digest));
+  RETURN_IF_ERROR(NormalizeAddedTokens(file, &added, &out));
+  out.digest = digest.value();
   ASSIGN_OR_RETURN(out.around, TokenTemplate::Read(root["post_processor"]));
   ASSIGN_OR_RETURN(out.decoder, TokenDecoder::Read(root["decoder"]));
   return out;

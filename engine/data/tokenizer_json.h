@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/data/added_tokens.h"
+#include "engine/data/declared_tokens.h"
 #include "engine/data/rewrite_stage.h"
 #include "engine/data/text_stage.h"
 #include "engine/data/token_decoder.h"
@@ -26,6 +27,7 @@ struct TokenizerParts {
   std::string kind;                 // of the model: "bpe", "unigram", "wordpiece", "wordlevel"
   std::vector<std::string> tokens;  // as written; an id that nothing has is an empty string
   std::vector<AddedToken> added;    // those to be found in normalised text are normalised
+  int64_t declared = 0;             // of `tokens`, the last ones, that only other files declare
   std::vector<Rewrite> normalizers;
   std::vector<StageMaker> pre_tokenizers;
   std::shared_ptr<const WordModel> model;
@@ -33,12 +35,16 @@ struct TokenizerParts {
   TokenDecoder decoder;
   // Which token stands where another is to be found; the files beside a tokenizer.json say it.
   std::optional<uint32_t> mask = std::nullopt;
-  uint64_t digest = 0;  // of all that decides which tokens a text has
+  uint64_t digest = 0;                     // of all that decides which tokens a text has
+  std::vector<std::string> notices = {};   // of tokens that only other files declare
+  std::vector<std::string> warnings = {};  // of what is left out
 };
 
 // kInvalidArgument for what is no tokenizer.json, with the line; kUnimplemented for one that
 // asks for what is not supported: the message names what, where, and what to do instead. A
-// pure function; any text at all may be given. `file` is for messages.
-absl::StatusOr<TokenizerParts> ParseTokenizerJson(absl::string_view text, absl::string_view file);
+// pure function; any text at all may be given. `file` is for messages. `declared`: what the files
+// beside it add.
+absl::StatusOr<TokenizerParts> ParseTokenizerJson(absl::string_view text, absl::string_view file,
+                                                  const DeclaredTokens& declared = {});
 
 }  // namespace spillway

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
+#include "engine/base/stop_signal.h"
 #include "engine/base/utf8.h"
 #include "io/base/status.h"
 
@@ -18,7 +18,7 @@ class UnigramEncoder : public WordEncoder {
   explicit UnigramEncoder(const UnigramModel* model) : model_(*model) {}
 
   absl::Status Encode(absl::string_view word, std::vector<uint32_t>* tokens) override {
-    FindBest(word);
+    RETURN_IF_ERROR(FindBest(word));
     // From the end back; unknown characters side by side are one.
     ends_.clear();
     bool unknown_before = false;
@@ -42,9 +42,10 @@ class UnigramEncoder : public WordEncoder {
     uint32_t length = 0;  // of the last token of the best way to here; 0: there is none yet
   };
 
-  void FindBest(absl::string_view word) {
+  absl::Status FindBest(absl::string_view word) {
     best_.assign(word.size() + 1, Best());
     for (size_t at = 0; at < word.size();) {
+      RETURN_IF_ERROR(StopSignal::Check());
       size_t next = at;
       TakeCodePoint(word, &next);
       const double score = best_[at].score;
@@ -68,6 +69,7 @@ class UnigramEncoder : public WordEncoder {
       if (!single) offer(next, model_.unk_, model_.unk_score_ + score);
       at = next;
     }
+    return absl::OkStatus();
   }
 
   absl::Status AppendPart(absl::string_view part, std::vector<uint32_t>* tokens) const {
@@ -77,11 +79,7 @@ class UnigramEncoder : public WordEncoder {
       return absl::OkStatus();
     }
     if (AppendFallback(model_.fallback_, part, tokens)) return absl::OkStatus();
-    if (model_.unk_ == kNoToken) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the tokenizer has no token for \"", part.substr(0, 80),
-                       "\", and names none for the unknown (unk_id)"));
-    }
+    if (model_.unk_ == kNoToken) return NoTokenError(model_.vocabulary_, part, "unk_id");
     tokens->push_back(model_.unk_);
     return absl::OkStatus();
   }

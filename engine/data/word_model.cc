@@ -1,9 +1,17 @@
 #include "engine/data/word_model.h"
 
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/base/utf8.h"
+#include "engine/data/byte_alphabet.h"
 
 namespace spillway {
+namespace {
+
+constexpr absl::string_view kNoTokenPayload = "spillway/bytes-without-token";
+
+}  // namespace
 
 std::vector<uint32_t> ByteFallbackTokens(const Vocabulary& vocabulary) {
   std::vector<uint32_t> tokens;
@@ -24,6 +32,28 @@ bool AppendFallback(const std::vector<uint32_t>& fallback, absl::string_view tex
     return false;
   }
   return true;
+}
+
+absl::Status NoTokenError(const Vocabulary& vocabulary, absl::string_view text,
+                          absl::string_view key) {
+  size_t end = 0;
+  const uint32_t point = TakeCodePoint(text, &end);
+  std::string bytes(text.substr(0, end));
+  std::string shown = DescribeCodePoint(point);
+  if (const auto byte = vocabulary.writes_bytes ? FromByteAlphabet(bytes) : std::nullopt) {
+    bytes = *byte;
+    shown = absl::StrFormat("the byte 0x%02x", static_cast<unsigned char>(bytes.at(0)));
+  }
+  absl::Status status = absl::InvalidArgumentError(absl::StrCat(
+      "the tokenizer has no token for ", shown, ", and names none for the unknown (", key, ")"));
+  status.SetPayload(kNoTokenPayload, absl::Cord(bytes));
+  return status;
+}
+
+std::optional<std::string> BytesWithoutToken(const absl::Status& status) {
+  const auto payload = status.GetPayload(kNoTokenPayload);
+  if (!payload) return std::nullopt;
+  return std::string(*payload);
 }
 
 WordCuts::WordCuts(const std::vector<std::string>& tokens, bool bytes)

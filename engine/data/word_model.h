@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct Vocabulary {
 
   std::vector<std::string> tokens;
   absl::flat_hash_map<absl::string_view, uint32_t> ids;  // of `tokens`, which stay as they are
+  // Words come in GPT-2's alphabet, in which each character is a byte of the text.
+  bool writes_bytes = false;
 
   // The empty string, which Whisper's vocabulary has, has a place there and is no part of a text.
   uint32_t Find(absl::string_view token) const {
@@ -35,6 +38,13 @@ std::vector<uint32_t> ByteFallbackTokens(const Vocabulary& vocabulary);
 // Appends those of the text's bytes; false, and nothing, where one is missing, or all are (empty).
 bool AppendFallback(const std::vector<uint32_t>& fallback, absl::string_view text,
                     std::vector<uint32_t>* tokens);
+
+// kInvalidArgument for `text` (not empty, as a WordEncoder gets it), whose first character has no
+// token. It names the byte where characters stand for bytes; `key` names the unknown token.
+absl::Status NoTokenError(const Vocabulary& vocabulary, absl::string_view text,
+                          absl::string_view key);
+// The bytes of the text that a NoTokenError is about; nothing for another status.
+std::optional<std::string> BytesWithoutToken(const absl::Status& status);
 
 // Which neighbours no token holds: between them a word may be cut, and its parts have the
 // tokens that it has as a whole. Says "it may not" too often, never too rarely.

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/data/word_model.h"
 
@@ -28,7 +29,7 @@ class WordPieceModel : public WordModel {
   const std::string continuing_prefix_;
   const size_t most_characters_;
   const uint32_t unk_;
-  size_t longest_bytes_ = 0;
+  std::vector<size_t> lengths_bytes_;  // of tokens, each once, in order
 };
 
 }  // namespace spillway

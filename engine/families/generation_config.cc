@@ -306,6 +306,35 @@ absl::StatusOr<GenerationConfig> ParseOldGenerationConfig(JsonDocument model_con
   return ParseGenerationConfig(model_config);
 }
 
+std::optional<json> GenerationConfigWithEnds(const json& given, const json& config,
+                                             const std::vector<int64_t>& ends) {
+  json out = given;
+  if (given.is_null()) {
+    out = json::object();
+    const auto take = [&](const char* key) {
+      const auto found = config.find(key);
+      if (found != config.end() && !found->is_null()) out[key] = *found;
+    };
+    for (const char* key : kReadKeys) take(key);
+    for (const Neutral& off : kOff) take(off.key);
+    for (const char* key : {"bos_token_id", "pad_token_id"}) take(key);
+  }
+  const json named = out.value("eos_token_id", json());
+  const json before = named.is_array() ? named : json::array({named});
+  const auto has = [](const auto& list, const json& token) {
+    return std::find(list.begin(), list.end(), token) != list.end();
+  };
+  std::vector<json> all(ends.begin(), ends.end());
+  if (std::all_of(all.begin(), all.end(), [&](const json& end) { return has(before, end); })) {
+    return std::nullopt;
+  }
+  for (const json& token : before) {
+    if (!token.is_null() && !has(all, token)) all.push_back(token);
+  }
+  out["eos_token_id"] = all.size() == 1 ? all.front() : json(all);
+  return out;
+}
+
 SamplingOptions SamplingOf(const SamplingFlags& flags, const GenerationConfig& config,
                            double temperature) {
   SamplingOptions options;

@@ -45,6 +45,13 @@ absl::StatusOr<GenerationConfig> ParseGenerationConfig(const JsonDocument& docum
 // things: its other keys are passed over.
 absl::StatusOr<GenerationConfig> ParseOldGenerationConfig(JsonDocument model_config);
 
+// The generation config with `ends` before the tokens of its eos_token_id, as transformers' Trainer
+// aligns it with a tokenizer; nothing where it has them all. Null is none: what is made then says
+// what that `config` of a model says, as ParseOldGenerationConfig reads it.
+std::optional<nlohmann::json> GenerationConfigWithEnds(const nlohmann::json& given,
+                                                       const nlohmann::json& config,
+                                                       const std::vector<int64_t>& ends);
+
 // A flag wins over the file, the file over the defaults; `temperature` is that of a model whose
 // file does not say whether to sample. With "do_sample": false it is 0, with true 1; with beams 0.
 SamplingOptions SamplingOf(const SamplingFlags& flags, const GenerationConfig& config,

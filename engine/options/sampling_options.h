@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace spillway {
@@ -24,11 +25,12 @@ struct SamplingOptions {
   // These come before the temperature, and count at temperature 0, too.
   double repetition_penalty = 1;  // of tokens that the text has, the prompt's included; 1: none
   int64_t no_repeat_ngram = 0;    // so many tokens in a row never come twice; 0: they may
-  int64_t source_no_repeat_ngram = 0;  // ... nor as the source of a model with an encoder has them
-  int64_t min_tokens = 0;              // new ones before one of `ends` may come...
-  int64_t min_length = 0;              // ... or so many with the prompt's
-  std::vector<int64_t> ends = {};      // tokens that end a text
-  int64_t forced_first = -1;           // the first new token; -1: any
+  int64_t source_no_repeat_ngram = 0;   // ... nor as the source of a model with an encoder has them
+  int64_t min_tokens = 0;               // new ones before one of `ends` may come...
+  int64_t min_length = 0;               // ... or so many with the prompt's
+  std::vector<int64_t> ends = {};       // tokens that end a text
+  std::vector<std::string> stops = {};  // texts that end it, and are no part of it
+  int64_t forced_first = -1;            // the first new token; -1: any
   std::vector<int64_t> suppressed = {};        // tokens that never come...
   std::vector<int64_t> suppressed_first = {};  // ... or not as the first new one
   int64_t max_tokens = 0;                      // new ones at most...

@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "engine/base/shallow_json.h"
 #include "engine/data/pipeline_tokenizer.h"
+#include "engine/families/generation_config.h"
 #include "engine/weights/export_layout.h"
 #include "engine/weights/export_weights.h"
 #include "io/base/log.h"
@@ -23,9 +24,10 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kConfig = "config.json";
+constexpr const char* kGenerationConfig = "generation_config.json";
 // How texts are made, and how sounds or pictures become what the model is given: for transformers,
 // in an export.
-constexpr const char* kCopiedFiles[] = {"generation_config.json", "preprocessor_config.json",
+constexpr const char* kCopiedFiles[] = {kGenerationConfig, "preprocessor_config.json",
                                         "processor_config.json"};
 // Templates of other names than the default one, a folder of them; a file each, with this in front
 // of its name, where everything lies in one folder.
@@ -41,6 +43,23 @@ bool IsTokenizerName(absl::string_view name) {
 // Whether a file of this name is one of those that SaveModelFiles writes, but for config.json.
 bool IsOwnName(absl::string_view name) {
   return IsTokenizerName(name) || absl::c_linear_search(kCopiedFiles, name);
+}
+
+// Names model.ends in the generation_config.json, which is made of the config where it is missing.
+absl::Status SaveEnds(const ModelFiles& model, const std::string& to, FileSystem& files) {
+  const std::string from = absl::StrCat(model.directory, "/", kGenerationConfig);
+  json given;
+  if (Exists(from, files)) {
+    ASSIGN_OR_RETURN(const std::string text, files.ReadSmallFile(from));
+    given = ParseShallowJson(text);
+    if (!given.is_object()) return absl::OkStatus();  // whoever reads it says what is wrong
+  }
+  const std::optional<json> ending = GenerationConfigWithEnds(given, model.config, model.ends);
+  if (!ending) return absl::OkStatus();
+  LogInfo(absl::StrCat("texts of the trained model end at the tokens ",
+                       (*ending)["eos_token_id"].dump(), ", as its ", kGenerationConfig, " says"));
+  return WriteFileAtomically(files, absl::StrCat(to, "/", kGenerationConfig),
+                             ending->dump(2) + "\n", FileAccess::kShared);
 }
 
 absl::Status CopyFile(FileSystem& files, const std::string& from, const std::string& to) {
@@ -175,6 +194,7 @@ absl::Status SaveModelFiles(const ModelFiles& model, const std::string& to, File
     if (!Exists(file, files)) continue;
     RETURN_IF_ERROR(CopyFile(files, file, absl::StrCat(to, "/", name)));
   }
+  RETURN_IF_ERROR(SaveEnds(model, to, files));
   if (model.tokenizer != nullptr) {
     RETURN_IF_ERROR(model.tokenizer->Save(to));
     RETURN_IF_ERROR(SaveTemplates(files, model_directory, to));

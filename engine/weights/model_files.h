@@ -37,6 +37,9 @@ struct ModelFiles {
   // As SaveExportLayout's.
   const TensorNames* names = nullptr;
   std::optional<DType> dtype = {};
+  // Tokens that end what the trained model writes: the generation_config.json names them before
+  // those that it names already.
+  std::vector<int64_t> ends = {};
 };
 
 // Writes the config as config.json, the generation_config.json of the directory, what it says of

@@ -264,6 +264,32 @@ def data():
         "vocab": {"<unk>": 0, "l": 1, "o": 2, "lo": 3, "<0x20>": 4}, "merges": [["l", "o"]]})
     for name, value in (("unigram", unigram), ("wordpiece", wordpiece), ("llama", llama)):
         accepted("tokenizer_json", name, json.dumps(value, ensure_ascii=False))
+    # What makes much of little, or takes long.
+    def replace(pattern, content):
+        return {"type": "Replace", "pattern": pattern, "content": content}
+
+    def several(kind, key, some):
+        return {"type": kind, key: some}
+    doubles = [replace({"String": "l"}, "ll")] * 40
+    pieces = dict(small, model={"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -1.5], ["l", -2.25]]})
+    nested = {"type": "NFC"}
+    for _ in range(12):
+        nested = several("Sequence", "normalizers", [nested, {"type": "Lowercase"}])
+    for name, value in {
+            "doubling": dict(pieces, normalizer=several("Sequence", "normalizers", doubles)),
+            "prepending": dict(pieces, normalizer=several("Sequence", "normalizers", [
+                {"type": "Prepend", "prepend": "x" * 50}] * 60)),
+            "doubling_decoder": dict(pieces, decoder=several("Sequence", "decoders", doubles)),
+            "nested": dict(pieces, normalizer=nested),
+            "backtracking": dict(pieces, pre_tokenizer={
+                "type": "Split", "pattern": {"Regex": "(?:l*l*[^1]*o*)b|(?:l|ll)+!"}, "behavior": "Isolated",
+                "invert": False}),
+            "backtracking_normalizer": dict(pieces, normalizer=replace({"Regex": "(?:[^b]+)+b"}, "y"))}.items():
+        accepted("tokenizer_json", name, json.dumps(value))
+    write("tokenizer_json", "many_normalizers", json.dumps(dict(
+        pieces, normalizer=several("Sequence", "normalizers", [{"type": "Lowercase"}] * 1000))))
+    write("tokenizer_json", "growing_token", json.dumps(dict(
+        pieces, normalizer=several("Sequence", "normalizers", doubles), added_tokens=[{"id": 3, "content": "ll"}])))
     for path in sorted((GOLDEN / "chat").glob("*.jinja")):
         accepted("chat_template", path.name.removesuffix(".jinja"), path.read_text(encoding="utf-8"))
 
@@ -473,9 +499,21 @@ def small_configs():
     accepted("tokenizer_files", "config", files(**{"tokenizer_config.json": json.dumps(config)}))
     accepted("tokenizer_files", "all", files(**{
         "tokenizer_config.json": '{"eos_token":"?","chat_template":null}',
-        "special_tokens_map.json": '{"eos_token":{"content":{"content":"b"}},"mask_token":"?"}',
+        "special_tokens_map.json": '{"eos_token":{"content":"b","lstrip":true},"mask_token":"?"}',
         "config.json": '{"eos_token_id":[3,1]}', "generation_config.json": '{"eos_token_id":4}',
         "chat_template.jinja": "{{ messages[0]['role'] }}{% if add_generation_prompt %}:{% endif %}"}))
+    accepted("tokenizer_files", "declared", files(**{
+        "tokenizer_config.json": '{"eos_token":"<e>","pad_token":{"content":"<p>","normalized":true},'
+                                 '"image_token":"<i>","add_prefix_space":true,"tokenizer_class":"LlamaTokenizer",'
+                                 '"additional_special_tokens":["<x>",{"content":"ab","rstrip":true}]}',
+        "special_tokens_map.json": '{"extra_special_tokens":{"a_token":"<y>"},"unk_token":"a"}',
+        "added_tokens.json": '{"<t>":9,"b":1,"<s>":-5}'}))
+    accepted("tokenizer_files", "numbered", files(**{
+        "tokenizer_config.json": '{"added_tokens_decoder":{"7":{"content":"<n>","special":true},"3":{"content":"</s>",'
+                                 '"single_word":true}},"eos_token":"<n>","extra_special_tokens":["<n>","<m>"],'
+                                 '"add_prefix_space":false}', "added_tokens.json": "{"}))
+    write("tokenizer_files", "no_tokens", files(**{
+        "tokenizer_config.json": '{"added_tokens_decoder":{"x":1}}', "special_tokens_map.json": "[]"}))
     write("tokenizer_files", "kinds", files(**{
         "tokenizer_config.json": '{"chat_template":7,"eos_token":[]}', "config.json": '{"eos_token_id":99}'}))
 

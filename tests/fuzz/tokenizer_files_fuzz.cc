@@ -31,8 +31,8 @@ SPILLWAY_FUZZ(tokenizer_files, 200) {
                   R"({"model": {"vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]},
     "added_tokens": [{"id": 3, "content": "</s>"}, {"id": 4, "content": "<mask>"}]})");
   const auto files = FilesOf(input);
-  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "config.json",
-                           "generation_config.json", "chat_template.jinja"}) {
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+                           "config.json", "generation_config.json", "chat_template.jinja"}) {
     const auto found = files.find(name);
     if (found != files.end()) directory.Write(name, found->second);
   }

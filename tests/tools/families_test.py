@@ -241,7 +241,10 @@ class FamiliesTest(CliTest):
             template = file.read()
         self.write("model-in/tokenizer.json", tokenizer)
         self.write("model-in/tokenizer_config.json",
-                   {"chat_template": template, "eos_token": "<|im_end|>"})
+                   {"chat_template": template, "eos_token": "<|endoftext|>"})
+        ids = {token["content"]: token["id"] for token in tokenizer["added_tokens"]}
+        turn, end = ids["<|im_end|>"], ids["<|endoftext|>"]
+        self.write("model-in/generation_config.json", {"eos_token_id": end, "top_k": 5})
         said = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "Nobody."}]
         data = self.write("chat.jsonl", 60 * (json.dumps({"messages": said}) + "\n"))
         config = LLAMA | {"model_type": "qwen2", "vocab_size": count,
@@ -252,6 +255,17 @@ class FamiliesTest(CliTest):
                      "--temperature", "0", "--tokens", "40")
         self.assert_run(answer, 0)
         self.assertEqual(answer.stdout.strip(), "Nobody.")
+        # What ends a turn ends texts of the model that is exported, too.
+        self.assertEqual(read_json(self.output, "model/generation_config.json"),
+                         {"eos_token_id": [turn, end], "top_k": 5})
+        model = os.path.join(self.output, "model")
+        written = ("<|im_start|>system\nYou are a helpful assistant<|im_end|>\n<|im_start|>user\nWho?<|im_end|>\n"
+                   "<|im_start|>assistant\n")
+        plain = json.loads(run("generate", "--model", model, "--prompt", written, "--temperature", "0", "--tokens", "40",
+                               "--json").stdout)
+        self.assertEqual((plain["text"], plain["ended"], plain["tokens"][-1]), ("Nobody.", True, turn))
+        answer = run("generate", "--model", self.output, "--chat", "--prompt", "Who?", "--temperature", "0", "--stop", "dy")
+        self.assertEqual(answer.stdout.strip(), "Nobo")
         os.remove(self.path("model-in/tokenizer_config.json"))
         self.begin_afresh()
         self.assert_run(self.train(data=data, seq_len=32), 2, "chat template")

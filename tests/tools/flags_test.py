@@ -149,8 +149,8 @@ class Migration(Typed):
             --eval_strategy steps --eval_steps 100 --use_peft --lora_r 4 --lora_alpha 16 --lora_target_modules q_proj v_proj
             --output_dir out --push_to_hub --load_in_4bit --use_bnb_nested_quant --report_to tensorboard --optim paged_adamw_8bit
             --assistant_only_loss --dataset_text_field text""".replace("\n", " ")
-        self.type(line, 2, "4 things are in the way:", "--dataset_name trl-lib/Capybara: data comes from files", "to_json",
-                  "--eos_token <|im_end|>: texts end with the tokenizer's own", "--data FILE... is missing", "--eval-every needs")
+        self.type(line, 2, "3 things are in the way:", "--dataset_name trl-lib/Capybara: data comes from files", "to_json",
+                  "--data FILE... is missing", "--eval-every needs")
         line = line.replace("--dataset_name trl-lib/Capybara", "--train_file train.jsonl --validation_file train.jsonl")
         said = self.type(line.replace("<|im_end|>", "<|endoftext|>")).stderr
         self.assertIn("--push_to_hub (upload OUTPUT/model yourself", said)

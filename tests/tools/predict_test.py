@@ -127,6 +127,34 @@ class PredictTest(PredictCase):
         asked = self.predict("--tokenizer", "model", "--chat", data=self.write("who.txt", "Who?"))
         self.assertEqual(asked[0]["completion"], rows[0]["completion"])
 
+    def test_a_space_behind_a_prompt_is_written_and_texts_end_where_asked(self):
+        # Llama 2's decoder drops the first space of a text.
+        golden = os.path.join(os.path.dirname(__file__), "../golden")
+        shutil.copy(os.path.join(golden, "tokenizers/families/llama2_metaspace.json"), self.path("model-in/tokenizer.json"))
+        vocabulary = read_json(self.dir, "model-in/tokenizer.json")["model"]["vocab"]
+        config = CONFIG | {"vocab_size": len(vocabulary), "eos_token_id": None}
+        self.write("model-in/config.json", config)
+        self.write("model-in/model.safetensors", safetensors(gpt2_shapes(config)))
+        own = ["--tokenizer", "model"]
+        prompts = self.write("words.txt", "the\nof the\nand\nin that he\nfor\nit was\nhis\nwith\n")
+        rows = self.predict(*own, data=prompts)
+        pieces = {token: piece for piece, token in vocabulary.items()}
+        made = json.loads(run("generate", "--model", self.model, "--prompt", rows[0]["prompt"], "--tokens", 12,
+                              "--temperature", 0, "--threads", 1, "--json").stdout)
+        self.assertEqual(made["text"], rows[0]["completion"])
+        first = pieces[made["tokens"][0]]
+        self.assertTrue(any(row["completion"].startswith(" ") for row in rows), rows)
+
+        whole = rows[0]["completion"]
+        stopped = self.predict(*own, "--stop", whole[2:4], "--stop", "nowhere", data=prompts)[0]
+        self.assertEqual((stopped["completion"], stopped["stop"]), (whole[:whole.index(whole[2:4])], "text"))
+        self.assertLess(stopped["tokens"], rows[0]["tokens"])
+        ended = self.predict(*own, "--eos-token", first, data=prompts)[0]
+        self.assertEqual((ended["completion"], ended["stop"], ended["tokens"]), ("", "end", 1))
+        self.assert_run(run(*self.words(*own, "--eos-token", "<nothing>")), 2, "--eos-token <nothing>", "--stop")
+        self.assert_run(run(*self.words(*own, "--stop", "x", "--num-beams", 2)), 2, "--stop", "--num-beams 1")
+        self.assert_run(run(*self.words(*own, "--stop", "")), 2, "--stop")
+
     def test_a_run_that_is_stopped_goes_on(self):
         prompts = self.write("many.jsonl", "".join(
             json.dumps({"prompt": f"prompt {i}", "completion": f"answer {i}"}) + "\n"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "engine/data/stop_texts.h"
 #include "engine/data/text_decoder.h"
 #include "engine/torch/beam_search.h"
 #include "engine/torch/sampling.h"
@@ -26,6 +27,21 @@ bool IsWritten(const TextWriting& writing, int64_t token) {
   return (unwritten_from < 0 || token < unwritten_from) && !writing.tokenizer.IsSpecial(token);
 }
 
+// A decoder of what follows the prompt. A model with an encoder writes another text, which begins
+// with its start token.
+absl::StatusOr<std::unique_ptr<TextDecoder>> NewDecoder(const TextWriting& writing,
+                                                        const Prompt& prompt) {
+  auto decoder = std::make_unique<TextDecoder>(&writing.tokenizer);
+  if (!prompt.continues_text) return decoder;
+  std::vector<int64_t> written;
+  for (const int64_t token : prompt.tokens) {
+    const bool known = token < writing.tokenizer.vocabulary_size();
+    if (known && IsWritten(writing, token)) written.push_back(token);
+  }
+  RETURN_IF_ERROR(decoder->Begin(std::move(written)));
+  return decoder;
+}
+
 // A row of the generator, and the text in it.
 struct TextInRow {
   size_t prompt = 0;
@@ -33,6 +49,7 @@ struct TextInRow {
   std::vector<int64_t> next;    // of those, what the generator has not seen
   Continuation made;
   std::unique_ptr<TextDecoder> decoder;  // null: the row is free
+  std::unique_ptr<StopTexts> stops;
 };
 
 class TextLoop {
@@ -71,7 +88,8 @@ class TextLoop {
     TextInRow text;
     text.prompt = begun_++;
     text.tokens = text.next = prompts_[text.prompt].tokens;
-    text.decoder = std::make_unique<TextDecoder>(&writing_.tokenizer);
+    ASSIGN_OR_RETURN(text.decoder, NewDecoder(writing_, prompts_[text.prompt]));
+    text.stops = std::make_unique<StopTexts>(&writing_.sampling.stops);
     RETURN_IF_ERROR(writing_.rows.Begin(row, text.prompt));
     rows_[row] = std::move(text);
     return true;
@@ -92,14 +110,15 @@ class TextLoop {
         std::find(sampling.ends.begin(), sampling.ends.end(), token) != sampling.ends.end();
     if (!text.made.ended && IsWritten(writing_, token)) {
       ASSIGN_OR_RETURN(const std::string piece, text.decoder->Next(token));
-      Show(text, piece);
+      Show(text, text.stops->Next(piece));
+      text.made.stopped = text.stops->found();
     }
-    if (!text.made.ended &&
+    if (!text.made.ended && !text.made.stopped &&
         static_cast<int64_t>(text.made.tokens.size()) < writing_.sampling.max_tokens) {
       return absl::OkStatus();
     }
-    Show(text, text.decoder->Finish());
-    text.made.text = text.decoder->whole();
+    Show(text, text.stops->Next(text.decoder->Finish()) + text.stops->Finish());
+    text.made.text = text.made.stopped ? std::string(text.stops->text()) : text.decoder->whole();
     text.decoder.reset();
     return hooks_.on_end(text.prompt, text.made);
   }
@@ -209,15 +228,15 @@ class BeamLoop {
     made.tokens.assign(best.begin() + static_cast<int64_t>(prompts_[group.prompt].tokens.size()),
                        best.end());
     const std::vector<int64_t>& ends = writing_.sampling.ends;
-    TextDecoder decoder(&writing_.tokenizer);
+    ASSIGN_OR_RETURN(const auto decoder, NewDecoder(writing_, prompts_[group.prompt]));
     for (const int64_t token : made.tokens) {
       made.ended = std::find(ends.begin(), ends.end(), token) != ends.end();
       if (made.ended) break;
       if (!IsWritten(writing_, token)) continue;
-      RETURN_IF_ERROR(decoder.Next(token).status());
+      RETURN_IF_ERROR(decoder->Next(token).status());
     }
-    decoder.Finish();
-    made.text = decoder.whole();
+    decoder->Finish();
+    made.text = decoder->whole();
     if (hooks_.on_text) hooks_.on_text(group.prompt, made.text);
     group.search.reset();
     return hooks_.on_end(group.prompt, made);

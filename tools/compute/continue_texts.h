@@ -15,7 +15,8 @@ namespace spillway {
 struct Continuation {
   std::vector<int64_t> tokens;  // new ones
   std::string text;             // of them
-  bool ended = false;           // by a token that ends texts, which is the last one
+  bool ended = false;           // by a token that ends texts, which is the last one...
+  bool stopped = false;         // ... or by one of the texts that stop it, which `text` has not
 };
 
 struct ContinueHooks {

@@ -51,11 +51,14 @@ absl::StatusOr<Started> Start(const GenerateTask& task) {
     return absl::InvalidArgumentError(absl::StrCat(
         task.model, " classifies pictures and makes no text: spillway predict labels them"));
   }
-  int64_t cut = 0;
+  PromptCounts counts;
   auto prompt = EncodePrompt(task, *model, task.prompt,
-                             task.chat ? UserMessage(task.prompt) : JinjaValue(), &cut);
+                             task.chat ? UserMessage(task.prompt) : JinjaValue(), &counts);
   if (!prompt.ok()) return Annotate(prompt.status(), "--prompt");
-  if (cut > 0) LogWarning("--prompt is longer than --max-source-length and loses its end");
+  if (counts.doubled > 0) {
+    LogWarning("--prompt begins with a token that is put before each text as well: take it out");
+  }
+  if (counts.cut > 0) LogWarning("--prompt is longer than --max-source-length and loses its end");
   RETURN_IF_ERROR(StartGenerator(task, /*rows=*/1, {*prompt}, *model));
   return Started{std::move(model), {*std::move(prompt)}};
 }
@@ -160,6 +163,7 @@ absl::Status Generate(const GenerateTask& task) {
                              {"text", made.text},
                              {"tokens", made.tokens},
                              {"ended", made.ended},
+                             {"stopped", made.stopped},
                              {"prompt_seconds", sample->prompt_seconds},
                              {"tokens_per_second", rate},
                              {"key_value_cache_bytes", generator.kept_bytes()},
@@ -168,9 +172,11 @@ absl::Status Generate(const GenerateTask& task) {
                              {"peak_rss_bytes", PeakResidentBytes()}});
     return absl::OkStatus();
   }
-  std::string summary =
-      absl::StrFormat("%d tokens%s, the first after %.2f s", made.tokens.size(),
-                      made.ended ? " to the end of the text" : "", sample->prompt_seconds);
+  std::string summary = absl::StrFormat("%d tokens%s, the first after %.2f s", made.tokens.size(),
+                                        made.ended     ? " to the end of the text"
+                                        : made.stopped ? " to --stop"
+                                                       : "",
+                                        sample->prompt_seconds);
   if (later > 0) absl::StrAppendFormat(&summary, ", then %.1f a second", rate);
   if (read > 0) absl::StrAppend(&summary, "; ", FormatBytes(read), " read from NVMe");
   LogInfo(absl::StrCat(summary, "; ", FormatBytes(PeakResidentBytes()), " resident at the peak"));

@@ -104,7 +104,7 @@ absl::StatusOr<PromptFile> ReadPromptFile(const PredictTask& task, const TextMod
   }
   RETURN_IF_ERROR(CheckTargets(task, file.records));
   Digest digest;
-  int64_t cut = 0;
+  PromptCounts counts;
   const auto add = [&](Prompt prompt) {
     prompt.number = file.prompts.size();
     file.prompts.push_back(std::move(prompt));
@@ -125,7 +125,7 @@ absl::StatusOr<PromptFile> ReadPromptFile(const PredictTask& task, const TextMod
     }
     const bool said = task.chat && record.messages.is_null();
     auto prompt = EncodePrompt(task, model, record.prompt,
-                               said ? UserMessage(record.prompt) : record.messages, &cut);
+                               said ? UserMessage(record.prompt) : record.messages, &counts);
     if (!prompt.ok()) {
       return Annotate(prompt.status(), absl::StrCat(task.data, ":", record.line));
     }
@@ -137,8 +137,13 @@ absl::StatusOr<PromptFile> ReadPromptFile(const PredictTask& task, const TextMod
   }
   file.first_prompt.push_back(file.prompts.size());
   file.digest = digest.value();
-  if (cut > 0) {
-    LogWarning(absl::StrCat(task.data, ": ", cut, " of ", file.prompts.size(),
+  if (counts.doubled > 0) {
+    LogWarning(absl::StrCat(task.data, ": ", counts.doubled, " of ", file.prompts.size(),
+                            " prompts begin with a token that is put before each text as well: "
+                            "take it out of the data"));
+  }
+  if (counts.cut > 0) {
+    LogWarning(absl::StrCat(task.data, ": ", counts.cut, " of ", file.prompts.size(),
                             " sources are longer than --max-source-length ",
                             LongestSource(task, model.config.decoder), " and lose their end"));
   }
@@ -148,30 +153,33 @@ absl::StatusOr<PromptFile> ReadPromptFile(const PredictTask& task, const TextMod
 // What answers depend on.
 ordered_json IdentityOf(const PredictTask& task, const TextModel& model, const PromptFile& file) {
   const SamplingOptions& sampling = model.sampling;
-  return {{"model", task.model},
-          {"weights", model.weights_name},
-          {"prompts", absl::StrFormat("%016x", file.digest)},
-          {"tokens", model.new_tokens},
-          {"temperature", sampling.temperature},
-          {"top_k", sampling.top_k},
-          {"top_p", sampling.top_p},
-          {"seed", sampling.seed},
-          {"repetition_penalty", sampling.repetition_penalty},
-          {"no_repeat_ngram", sampling.no_repeat_ngram},
-          {"min_tokens", sampling.min_tokens},
-          {"min_length", sampling.min_length},
-          {"ends", sampling.ends},
-          {"beams", sampling.beams},
-          {"length_penalty", sampling.length_penalty},
-          {"early_stopping", static_cast<int>(sampling.early_stopping)},
-          {"source_no_repeat_ngram", sampling.source_no_repeat_ngram},
-          {"forced", {sampling.forced_first, sampling.forced_last}},
-          {"suppressed", {sampling.suppressed, sampling.suppressed_first}},
-          {"speech",
-           {model.speech.language, model.speech.translates, model.speech.timestamps,
-            sampling.last_first_timestamp}},
-          {"dtype", std::string(DTypeName(task.dtype.value_or(model.dtype)))},
-          {"compute", task.compute ? std::string(DTypeName(*task.compute)) : "auto"}};
+  ordered_json identity = {
+      {"model", task.model},
+      {"weights", model.weights_name},
+      {"prompts", absl::StrFormat("%016x", file.digest)},
+      {"tokens", model.new_tokens},
+      {"temperature", sampling.temperature},
+      {"top_k", sampling.top_k},
+      {"top_p", sampling.top_p},
+      {"seed", sampling.seed},
+      {"repetition_penalty", sampling.repetition_penalty},
+      {"no_repeat_ngram", sampling.no_repeat_ngram},
+      {"min_tokens", sampling.min_tokens},
+      {"min_length", sampling.min_length},
+      {"ends", sampling.ends},
+      {"beams", sampling.beams},
+      {"length_penalty", sampling.length_penalty},
+      {"early_stopping", static_cast<int>(sampling.early_stopping)},
+      {"source_no_repeat_ngram", sampling.source_no_repeat_ngram},
+      {"forced", {sampling.forced_first, sampling.forced_last}},
+      {"suppressed", {sampling.suppressed, sampling.suppressed_first}},
+      {"speech",
+       {model.speech.language, model.speech.translates, model.speech.timestamps,
+        sampling.last_first_timestamp}},
+      {"dtype", std::string(DTypeName(task.dtype.value_or(model.dtype)))},
+      {"compute", task.compute ? std::string(DTypeName(*task.compute)) : "auto"}};
+  if (!sampling.stops.empty()) identity["stops"] = sampling.stops;
+  return identity;
 }
 
 // `windows`: what was made of each of the record's prompts, in any order.
@@ -194,7 +202,7 @@ absl::StatusOr<ordered_json> RowOf(const TextModel& model, const PromptRecord& r
   }
   row["completion"] = made.text;
   row["tokens"] = made.tokens.size();
-  row["stop"] = made.ended ? "end" : "length";
+  row["stop"] = made.ended ? "end" : made.stopped ? "text" : "length";
   return row;
 }
 
@@ -341,6 +349,9 @@ absl::StatusOr<bool> PredictFile(const PredictTask& task) {
                      " makes texts (--prompt-key says where prompts are, --tokens how many come)"));
   }
   ASSIGN_OR_RETURN(const PromptFile file, ReadPromptFile(task, *model));
+  const bool talks = std::any_of(file.records.begin(), file.records.end(),
+                                 [](const PromptRecord& one) { return !one.messages.is_null(); });
+  if (talks && !task.ignore_end) AddTurnEnd(*model);
   ASSIGN_OR_RETURN(const auto answers, AnswerFile::Open(task.out, IdentityOf(task, *model, file)));
   PredictRun run = {task, *model, file, *answers};
   const absl::Status status = AnswerAll(run);

@@ -46,6 +46,9 @@ class RunData : public TaskData {
   DatasetSize train_size() const override { return SizeOf(train_); }
   DatasetSize evaluation_size() const override { return SizeOf(evaluation_); }
   std::vector<std::pair<std::string, std::string>> Identity() const override;
+  std::vector<int64_t> LearntEnds() const override {
+    return train_.tokens && !model_.masked ? train_.tokens->learnt_ends() : std::vector<int64_t>();
+  }
   // Those that are evaluated; null: there are none, or the model makes no texts of others.
   TargetDataset* evaluated_targets() const { return evaluation_.targets; }
 

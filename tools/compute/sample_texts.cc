@@ -52,10 +52,10 @@ absl::StatusOr<std::unique_ptr<SampleTexts>> SampleTexts::Open(const RunConfig& 
 }
 
 absl::Status SampleTexts::Add(const RunConfig& config, const PromptRecord& record) {
-  int64_t cut = 0;
+  PromptCounts counts;
   ASSIGN_OR_RETURN(Prompt prompt, EncodePrompt({tokenizer_, model_, config.pairs.keys.source_prefix,
                                                 config.pairs.max_source_length},
-                                               record.prompt, record.messages, &cut));
+                                               record.prompt, record.messages, &counts));
   prompt.number = prompts_.size();
   // The last token of a text is not read.
   const auto length =
@@ -79,6 +79,8 @@ absl::Status SampleTexts::Add(const RunConfig& config, const PromptRecord& recor
   prompts_.push_back(std::move(prompt));
   return absl::OkStatus();
 }
+
+void SampleTexts::EndAt(const std::vector<int64_t>& tokens) { AddEnds(tokens, sampling_); }
 
 absl::StatusOr<Batch> SampleTexts::BatchOf(absl::Span<const TextBeginning> texts) {
   PairLengths longest;

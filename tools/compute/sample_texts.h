@@ -29,6 +29,9 @@ class SampleTexts : public SampleWriter {
                                                            const DecoderConfig* model,
                                                            const Tokenizer* tokenizer);
 
+  // Texts end at these tokens, too.
+  void EndAt(const std::vector<int64_t>& tokens);
+
   // Positions of the longest texts that are computed, with their padding: of what the decoder
   // reads, and of a model with an encoder the source.
   const PairLengths& longest() const { return longest_; }

@@ -125,7 +125,7 @@ absl::StatusOr<ordered_json> RowOfSound(const TextModel& model,
   ordered_json row, segments = ordered_json::array();
   std::string text;
   size_t tokens = 0;
-  bool ended = true;
+  bool ended = true, stopped = false;
   Segments added(model, segments);
   for (const auto& [window, made] : windows) {
     if (model.speech.timestamps) {
@@ -135,12 +135,13 @@ absl::StatusOr<ordered_json> RowOfSound(const TextModel& model,
     }
     tokens += made.tokens.size();
     ended &= made.ended;
+    stopped |= made.stopped;
   }
   for (const auto& segment : segments) text += segment["text"].get<std::string>();
   row["completion"] = text;
   if (model.finds_languages()) row["language"] = LanguageOf(model, windows.front().first);
   row["tokens"] = tokens;
-  row["stop"] = ended ? "end" : "length";
+  row["stop"] = stopped ? "text" : ended ? "end" : "length";
   if (model.speech.timestamps) row["segments"] = segments;
   return row;
 }

@@ -1,6 +1,7 @@
 // What a run learns from and is evaluated on, whatever its model's task.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,9 @@ class TaskData {
 
   // What of how the data are laid a resumed run must have again.
   virtual std::vector<std::pair<std::string, std::string>> Identity() const = 0;
+
+  // Tokens that end texts or turns, and that a language model learns from the data.
+  virtual std::vector<int64_t> LearntEnds() const { return {}; }
 
   // Files of the trained model's directory that say how its input is made: name and content.
   virtual std::vector<std::pair<std::string, std::string>> ModelFiles() const { return {}; }

@@ -10,6 +10,7 @@
 #include "engine/adapters/adapter_export.h"
 #include "engine/data/load_tokenizer.h"
 #include "engine/data/paired_samples.h"
+#include "engine/data/turn_end.h"
 #include "engine/layers/build_model.h"
 #include "engine/machine/compute_precision.h"
 #include "engine/machine/gpu_probe.h"
@@ -213,8 +214,8 @@ absl::Status RefuseOthersFlags(const TextTask& task, const ModelConfig& config) 
   const SamplingFlags& how = task.sampling;
   const bool chooses = how.temperature || how.top_p || how.repetition_penalty || how.top_k ||
                        how.no_repeat_ngram || how.min_tokens || how.beams || how.length_penalty ||
-                       how.early_stopping || how.tokens || task.ignore_end ||
-                       !task.generation_config.empty();
+                       how.early_stopping || how.tokens || task.ignore_end || !task.ends.empty() ||
+                       !task.stops.empty() || !task.generation_config.empty();
   const SpeechTask& speech = task.speech;
   const struct {
     bool given, fit;
@@ -303,7 +304,30 @@ absl::Status ResolveSounds(const TextTask& task, const GenerationConfig& config,
   return absl::OkStatus();
 }
 
+// What --eos-token and --stop say, and with --chat what ends a turn of the assistant.
+absl::Status AddAskedEnds(const TextTask& task, TextModel& model) {
+  for (const std::string& text : task.ends) {
+    const std::optional<uint32_t> token = model.tokenizer->Find(text);
+    if (!token) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--eos-token ", text, ": the tokenizer (", std::string(model.tokenizer->kind()),
+          ") has no such token; --stop ends ", "texts at any other text"));
+    }
+    AddEnds({*token}, model.sampling);
+  }
+  if (task.chat && !task.ignore_end) AddTurnEnd(model);
+  model.sampling.stops = task.stops;
+  if (task.stops.empty() || model.sampling.beams == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--stop is for texts that are written token by token, and beams look for the likeliest whole "
+      "one: give --num-beams 1");
+}
+
 }  // namespace
+
+void AddTurnEnd(TextModel& model) {
+  if (const auto end = EndOfTurn(*model.tokenizer)) AddEnds({*end}, model.sampling);
+}
 
 absl::StatusOr<std::unique_ptr<TextModel>> OpenTextModel(const TextTask& task, double temperature) {
   auto opened = std::make_unique<TextModel>();
@@ -321,12 +345,13 @@ absl::StatusOr<std::unique_ptr<TextModel>> OpenTextModel(const TextTask& task, d
     RETURN_IF_ERROR(CheckVocabulary(*opened->tokenizer, decoder.vocabulary));
   }
   FindEnds(decoder, *opened->tokenizer, opened->sampling);
+  if (task.ignore_end) opened->sampling.ends.clear();
+  RETURN_IF_ERROR(AddAskedEnds(task, *opened));
   if (decoder.hears()) {
     ASSIGN_OR_RETURN(const GenerationConfig config,
                      FindGenerationConfig(task.generation_config, opened->files, decoder));
     RETURN_IF_ERROR(ResolveSounds(task, config, *opened));
   }
-  if (task.ignore_end) opened->sampling.ends.clear();
   return opened;
 }
 
@@ -341,14 +366,14 @@ JinjaValue UserMessage(const std::string& content) {
 
 absl::StatusOr<Prompt> EncodePrompt(const TextTask& task, const TextModel& model,
                                     const std::string& prompt, const JinjaValue& messages,
-                                    int64_t* cut) {
+                                    PromptCounts* counts) {
   const DecoderConfig& decoder = model.config.decoder;
   return EncodePrompt({*model.tokenizer, decoder, task.source_prefix, LongestSource(task, decoder)},
-                      prompt, messages, cut);
+                      prompt, messages, counts);
 }
 
 absl::StatusOr<Prompt> EncodePrompt(const PromptForm& form, const std::string& prompt,
-                                    const JinjaValue& messages, int64_t* cut) {
+                                    const JinjaValue& messages, PromptCounts* counts) {
   const Tokenizer& tokenizer = form.tokenizer;
   const DecoderConfig& decoder = form.model;
   Prompt encoded;
@@ -364,7 +389,7 @@ absl::StatusOr<Prompt> EncodePrompt(const PromptForm& form, const std::string& p
     }
     ASSIGN_OR_RETURN(encoded.source,
                      EncodeWithin(tokenizer, form.source_prefix + prompt, form.longest_source,
-                                  decoder.vocabulary, "--max-source-length", cut));
+                                  decoder.vocabulary, "--max-source-length", &counts->cut));
     encoded.tokens = {decoder.start_token};
     return encoded;
   }
@@ -375,8 +400,11 @@ absl::StatusOr<Prompt> EncodePrompt(const PromptForm& form, const std::string& p
     ASSIGN_OR_RETURN(tokens, tokenizer.Encode(written.text));
   } else {
     ASSIGN_OR_RETURN(const std::vector<int64_t> text, tokenizer.Encode(prompt));
-    tokens = tokenizer.Around(text, std::nullopt).tokens;
+    tokens = tokenizer.BeforeText();
+    counts->doubled += !tokens.empty() && !text.empty() && tokens.back() == text.front();
+    tokens.insert(tokens.end(), text.begin(), text.end());
   }
+  encoded.continues_text = true;
   const int64_t vocabulary = decoder.vocabulary;
   for (const int64_t token : tokens) {
     if (token < vocabulary) continue;

@@ -26,6 +26,7 @@ struct Prompt {
   std::vector<int64_t> tokens;
   std::vector<int64_t> source;  // of a model with an encoder, what that reads...
   SoundWindow sound = {};       // ... or hears
+  bool continues_text = false;  // what is written stands behind `tokens` in one text
 };
 
 struct TextModel {
@@ -58,6 +59,15 @@ struct TextModel {
 // where nobody says one, of a model without an encoder; others are not drawn from then.
 absl::StatusOr<std::unique_ptr<TextModel>> OpenTextModel(const TextTask& task, double temperature);
 
+// What to tell of prompts once all are encoded.
+struct PromptCounts {
+  int64_t cut = 0;      // sources that were too long and lost their end
+  int64_t doubled = 0;  // prompts that begin with what is put before them anyway
+};
+
+// Texts end with a turn of the assistant, too, where the tokenizer has a token for that.
+void AddTurnEnd(TextModel& model);
+
 // How a model's prompts are encoded.
 struct PromptForm {
   const Tokenizer& tokenizer;
@@ -66,15 +76,15 @@ struct PromptForm {
   int64_t longest_source = 0;      // ... and the tokens that a source has at most
 };
 
-// A prompt's tokens, with what the tokenizer puts around a text (Llama's <|begin_of_text|>), or a
+// A prompt's tokens, with what the tokenizer puts before a text (Llama's <|begin_of_text|>), or a
 // conversation up to where the assistant's turn begins. kInvalidArgument for one without tokens,
 // with those of another model, or longer than the model's positions. With an encoder the prompt is
-// its source, which loses its end where it is too long, and is counted in `cut`.
+// its source, which loses its end where it is too long.
 absl::StatusOr<Prompt> EncodePrompt(const PromptForm& form, const std::string& prompt,
-                                    const JinjaValue& messages, int64_t* cut);
+                                    const JinjaValue& messages, PromptCounts* counts);
 absl::StatusOr<Prompt> EncodePrompt(const TextTask& task, const TextModel& model,
                                     const std::string& prompt, const JinjaValue& messages,
-                                    int64_t* cut);
+                                    PromptCounts* counts);
 
 // Tokens of a source at most; what is longer loses its end. REQUIRES: the model reads some.
 int64_t LongestSource(const TextTask& task, const DecoderConfig& model);

@@ -77,6 +77,13 @@ absl::StatusOr<SamplingOptions> FindSampling(const SamplingChoice& choice,
   return sampling;
 }
 
+void AddEnds(const std::vector<int64_t>& tokens, SamplingOptions& sampling) {
+  for (const int64_t token : tokens) {
+    const bool known = std::count(sampling.ends.begin(), sampling.ends.end(), token) > 0;
+    if (!known) sampling.ends.push_back(token);
+  }
+}
+
 void FindEnds(const DecoderConfig& model, const Tokenizer& tokenizer, SamplingOptions& sampling) {
   std::vector<int64_t>& ends = sampling.ends;
   const std::optional<uint32_t> end = tokenizer.end_of_text();

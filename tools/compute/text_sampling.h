@@ -2,7 +2,9 @@
 // what is usual.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/data/tokenizer.h"
@@ -29,6 +31,9 @@ absl::StatusOr<GenerationConfig> FindGenerationConfig(const std::string& name,
 // itself, and as of ParseGenerationConfig.
 absl::StatusOr<SamplingOptions> FindSampling(const SamplingChoice& choice,
                                              const DecoderConfig& model);
+
+// More tokens that end them.
+void AddEnds(const std::vector<int64_t>& tokens, SamplingOptions& sampling);
 
 // What ends them where the file says nothing.
 void FindEnds(const DecoderConfig& model, const Tokenizer& tokenizer, SamplingOptions& sampling);

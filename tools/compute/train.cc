@@ -222,7 +222,7 @@ void LoadExportedTokenizer(Inputs& in) {
   const std::string& model = in.config.model;
   const auto load = [&]() -> absl::StatusOr<std::unique_ptr<Tokenizer>> {
     RETURN_IF_ERROR(CheckTokenizerMemory(model, ReadingBytes(in)));
-    return LoadTokenizer(model);
+    return LoadTokenizer(model, in.config.eos_token);
   };
   auto loaded = load();
   if (loaded.ok()) {
@@ -337,12 +337,13 @@ absl::Status OpenTokenizer(Inputs& in) {
   const bool reads_tokens = !decoder.classifier && !decoder.masked && decoder.encoder == nullptr;
   const std::string choice = !reads_tokens && config.tokenizer.empty() ? "model" : config.tokenizer;
   RETURN_IF_ERROR(CheckTokenizerMemory(TokenizerDirectory(choice, config.model), ReadingBytes(in)));
-  ASSIGN_OR_RETURN(in.tokenizer, MakeTokenizer(choice, config.model, config.data));
+  ASSIGN_OR_RETURN(in.tokenizer,
+                   MakeTokenizer(choice, config.model, config.data, config.eos_token));
   const bool has_prompts = !config.sample_prompts.file.empty();
   if (!in.tokenizer &&
       (has_prompts || std::any_of(config.eval_data.begin(), config.eval_data.end(), IsText))) {
     // Held-out texts and prompts need one, though all that is trained on is tokens already.
-    auto loaded = LoadTokenizer(config.model);
+    auto loaded = LoadTokenizer(config.model, config.eos_token);
     if (!loaded.ok() && !absl::IsNotFound(loaded.status())) return loaded.status();
     if (loaded.ok()) in.tokenizer = *std::move(loaded);
   }
@@ -363,6 +364,7 @@ absl::Status OpenData(Inputs& in) {
   ASSIGN_OR_RETURN(auto data, RunData::Open(config, decoder, in.tokenizer.get(),
                                             in.samples ? in.samples->longest() : PairLengths()));
   if (!in.tokenizer && config.train.rank == 0) LoadExportedTokenizer(in);
+  if (in.samples) in.samples->EndAt(data->LearntEnds());
   in.texts_data = data.get();
   in.data = std::move(data);
   return absl::OkStatus();
@@ -528,7 +530,8 @@ absl::Status WriteDescription(Inputs& in, const TrainOptions& used) {
                       .directory = config.model,
                       .tokenizer = in.tokenizer ? in.tokenizer.get() : in.exported_tokenizer.get(),
                       .names = &names,
-                      .dtype = dtype},
+                      .dtype = dtype,
+                      .ends = in.data->LearntEnds()},
                      SourceDirectory(config.train.output)));
   for (const auto& [name, content] : in.data->ModelFiles()) {
     RETURN_IF_ERROR(

@@ -235,6 +235,41 @@ TEST(PipelineTokenizer, AByteWithoutATokenIsAnError) {
               {"no token for the byte 0x7a"});
 }
 
+// Whatever part writes bytes in GPT-2's alphabet, the message has the byte, and where it stands.
+TEST(PipelineTokenizer, AByteWithoutATokenHasAPlace) {
+  nlohmann::json last = HelloJson(), before = HelloJson(), normalizer = HelloJson();
+  before["pre_tokenizer"] = {{"type", "Sequence"},
+                             {"pretokenizers", {last["pre_tokenizer"], {{"type", "Digits"}}}}};
+  normalizer["normalizer"] = {{"type", "ByteLevel"}};
+  normalizer["pre_tokenizer"] = nullptr;
+  for (nlohmann::json json : {last, before, normalizer}) {
+    for (const char* letter : {"\u010b", "\u010a", "\u0143"}) {  // 0x0b, 0x0a, 0xad
+      json["model"]["vocab"].erase(letter);
+    }
+    const auto tokenizer = TokenizerOf(json);
+    for (const auto& [text, named] :
+         {std::pair{"a\vb", "the text: byte 1: the tokenizer has no token for the byte 0x0b"},
+          std::pair{"hello hello\n", "byte 11: the tokenizer has no token for the byte 0x0a"},
+          std::pair{"\u00e9\u00ad", "byte 3: the tokenizer has no token for the byte 0xad"}}) {
+      ExpectError(tokenizer->Encode(text).status(), StatusCode::kInvalidArgument, {named});
+    }
+    // In pieces, and far behind.
+    const auto encoder = tokenizer->NewEncoder("long.txt");
+    std::vector<uint32_t> tokens;
+    const std::string piece(1 << 20, 'a');
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(encoder->Encode(piece, &tokens).ok());
+    absl::Status status = encoder->Encode("aa\v", &tokens);
+    if (status.ok()) status = encoder->Finish(&tokens);
+    ExpectError(status, StatusCode::kInvalidArgument,
+                {absl::StrCat("long.txt: byte ", (5 << 20) + 2, ": ")});
+  }
+  // Characters that are no bytes.
+  const nlohmann::json unigram = {
+      {"model", {{"type", "Unigram"}, {"vocab", nlohmann::json::parse(R"([["a", -1.0]])")}}}};
+  ExpectError(TokenizerOf(unigram)->Encode("aa\u00e9").status(), StatusCode::kInvalidArgument,
+              {"byte 2: the tokenizer has no token for U+00E9", "unk_id"});
+}
+
 TEST(PipelineTokenizer, DecodesBytes) {
   const auto tokenizer = TokenizerOf(EverythingJson(false));
   EXPECT_EQ(*tokenizer->Decode(TokenIds{260, 0xc3, 0xa9, 265}), " hello\u00e9<end>");
@@ -288,7 +323,10 @@ TEST_F(TokenizerFolder, EndOfTextIsTheFirstThatIsNamed) {
   WriteFile(scratch_ / "special_tokens_map.json", R"({"eos_token": {"content": "</s>"}})");
   EXPECT_EQ(EndOfText(), 263u);
   WriteFile(scratch_ / "tokenizer_config.json", R"({"eos_token": "hello"})");
-  EXPECT_EQ(EndOfText(), 259u);
+  EXPECT_EQ(EndOfText(), 263u) << "in transformers the map's counts";
+  WriteFile(scratch_ / "tokenizer_config.json",
+            R"({"eos_token": "hello", "added_tokens_decoder": {}})");
+  EXPECT_EQ(EndOfText(), 259u) << "and here the config's";
   WriteFile(scratch_ / "tokenizer_config.json", R"({"eos_token": null})");
   EXPECT_EQ(EndOfText(), 263u);
   WriteFile(scratch_ / "tokenizer_config.json", "{");

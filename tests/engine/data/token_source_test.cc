@@ -188,6 +188,61 @@ TEST_F(TokenSourceTest, LinesBeginWithWhatTheTokenizerPutsBeforeAText) {
             (std::vector<uint8_t>{kBegin, 0, 0, kBegin | kNo, kNo, 0, 0, kBegin | kNo, 0, 0}));
 }
 
+// {"<end>": 257, "<s>": 258, "<|im_end|>": 259}; "<s>" is put before texts.
+nlohmann::json TalkingTokenizerJson() {
+  nlohmann::json json = SmallTokenizerJson({{"a", "b"}});
+  json["added_tokens"] =
+      nlohmann::json::array({AddedTokenJson(257, "<end>"), AddedTokenJson(258, "<s>"),
+                             AddedTokenJson(259, "<|im_end|>")});
+  json["post_processor"] = nlohmann::json::parse(R"({
+    "type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+    "special_tokens": {"<s>": {"id": "<s>", "ids": [258], "tokens": ["<s>"]}}})");
+  return json;
+}
+
+TEST_F(TokenSourceTest, KnowsWhichEndsAreLearnt) {
+  auto chat = ChatFormat::Parse(
+      "{% for m in messages %}{{ m.role }}: {{ m.content }}<|im_end|>{% endfor %}"
+      "{% if add_generation_prompt %}assistant: {% endif %}",
+      "t.jinja", JinjaValue::object());
+  ASSERT_TRUE(chat.ok()) << chat.status();
+  const nlohmann::json json = TalkingTokenizerJson();
+  tokenizer_ =
+      NewPipelineTokenizer(*ParseTokenizerJson(json.dump(), "f"), 257, {}, std::move(chat));
+  vocabulary_ = 260;
+  const std::string talk = Put(
+      "c.jsonl",
+      R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "b"}]})");
+  const std::string pair = Put("p.jsonl", R"({"prompt": "a<|im_end|>", "completion": "b"})");
+  using Ends = std::vector<int64_t>;
+  EXPECT_EQ((*Open({talk}))->learnt_ends(), (Ends{259}));
+  EXPECT_EQ((*Open({pair}))->learnt_ends(), (Ends{257})) << "the prompt's is not learnt";
+  EXPECT_EQ((*Open({pair, talk}))->learnt_ends(), (Ends{257, 259}));
+  EXPECT_EQ((*Open({Put("t.txt", "a<end>b")}))->learnt_ends(), (Ends{257}));
+  EXPECT_EQ((*Open({Put("t.txt", "ab")}))->learnt_ends(), Ends{});
+}
+
+TEST_F(TokenSourceTest, WarnsOfTokensThatAreThereTwice) {
+  tokenizer_ =
+      NewPipelineTokenizer(*ParseTokenizerJson(TalkingTokenizerJson().dump(), "f"), 257, {});
+  vocabulary_ = 260;
+  const auto said = [&](const std::string& lines) {
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(Open({Put("w.jsonl", lines)}).ok());
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(said("{\"text\": \"a<s>\"}\n{\"prompt\": \"<end>\", \"completion\": \"<s>\"}"), "");
+  using testing::HasSubstr;
+  EXPECT_THAT(said("{\"text\": \"<s>a\"}\n{\"text\": \"a\"}"),
+              HasSubstr("1 of 2 texts begin with <s>, which is put before each text as well"));
+  EXPECT_THAT(said(R"({"prompt": "<s>a", "completion": "b"})"), HasSubstr("1 of 1 texts begin"));
+  EXPECT_THAT(said(R"({"prompt": "a", "completion": "b<end>"})"),
+              HasSubstr("1 of 1 texts end with <end>, which is put behind each text"));
+  EXPECT_THAT(said(R"({"text": "<end>"})"), HasSubstr("texts end with <end>"));
+}
+
 TEST_F(TokenSourceTest, OnlyTheAssistantsTurnsCarryLoss) {
   nlohmann::json json = SmallTokenizerJson({{"a", "b"}, {"!", "c"}});
   auto chat = ChatFormat::Parse(

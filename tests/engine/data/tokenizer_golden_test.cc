@@ -1,8 +1,13 @@
 // Token for token what Hugging Face's library gives, for five megabytes of mixed text and for
 // tokenizers of every family: tests/golden/make_tokenizers.py made them and the numbers.
 
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "engine/data/pair_encoder.h"
 #include "engine/data/text_decoder.h"
 #include "engine/data/utf8_repair.h"
 #include "tests/engine/data/tokenizer_testing.h"
@@ -140,6 +145,95 @@ TEST(TokenizerFamilies, EqualHuggingFace) {
         ASSERT_EQ(CaseHash(*tokenizer, tokens), hashes[i]) << name << " case " << i << ": " << text;
       }
     }
+  }
+}
+
+// The characters of a text from one of them on.
+size_t ByteOfCharacter(absl::string_view text, size_t character) {
+  size_t at = 0;
+  for (; character > 0; --character) TakeCodePoint(text, &at);
+  return at;
+}
+
+// What is written behind a prompt, and where pairs have the tokens of one text: as transformers has
+// it (tests/golden/make_continuations.py).
+TEST(TokenizerContinuations, EqualTransformers) {
+  const auto families = nlohmann::json::parse(Golden("families/expected.json"));
+  const auto expected = nlohmann::json::parse(Golden("continuations.json"));
+  EXPECT_EQ(expected.size(), families["hashes"].size());
+  const std::vector<std::string> cases = families["cases"];
+  for (const auto& [name, hashes] : expected.items()) {
+    const auto tokenizer = TokenizerOf(nlohmann::json::parse(Golden("families/" + name + ".json")));
+    PairEncoder pair_encoder(*tokenizer);
+    uint64_t state = 1;
+    const auto below = [&](size_t n) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      return (state >> 33) % n;
+    };
+    const auto text_of = [&](size_t i) { return cases[i % cases.size()]; };
+    std::vector<uint32_t> texts, pairs;
+    int joined = 0;
+    for (size_t i = 0; i < 200; ++i) {
+      std::vector<int64_t> tokens;
+      for (size_t k = 0; k < (i % 8 == 7 ? 9 : 2); ++k) {
+        for (const int64_t token : *tokenizer->Encode(text_of(i + k * 7))) tokens.push_back(token);
+      }
+      const size_t cut = below(tokens.size() + 1);
+      const auto written = [&](size_t begin, size_t end) {
+        std::vector<int64_t> some;
+        for (size_t t = begin; t < end; ++t) {
+          if (!tokenizer->IsSpecial(tokens[t])) some.push_back(tokens[t]);
+        }
+        return some;
+      };
+      TextDecoder decoder(tokenizer.get());
+      ASSERT_TRUE(decoder.Begin(written(0, cut)).ok());
+      for (const int64_t token : written(cut, tokens.size())) {
+        ASSERT_TRUE(decoder.Next(token).ok());
+      }
+      decoder.Finish();
+      std::string whole = decoder.whole();
+      if (tokenizer->decodes_one_by_one()) {
+        // transformers counts a character that the prompt begins as one of the prompt.
+        const auto chars = [&](size_t end) {
+          Utf8Repair repair;
+          std::string text(repair.Next(*tokenizer->Decode(written(0, end))));
+          return absl::StrCat(text, repair.Finish());
+        };
+        const std::string all = chars(tokens.size()), before = chars(cut);
+        const auto begins = [](char c) { return (c & 0xc0) != 0x80; };
+        const auto count = std::count_if(before.begin(), before.end(), begins);
+        if (!absl::StartsWith(all, before)) whole = all.substr(ByteOfCharacter(all, count));
+        EXPECT_TRUE(absl::EndsWith(all, whole)) << name << " " << i;
+      }
+      for (const char c : whole) texts.push_back(static_cast<unsigned char>(c));
+      texts.push_back(256);
+
+      const std::string text = text_of(i) + text_of(i + 7);
+      const auto begins = [](char c) { return (c & 0xc0) != 0x80; };
+      const auto characters = std::count_if(text.begin(), text.end(), begins);
+      const size_t place = ByteOfCharacter(text, below(static_cast<size_t>(characters) + 1));
+      const std::string prompt = text.substr(0, place);
+      std::vector<uint32_t> parts[2];
+      ASSERT_TRUE(pair_encoder
+                      .Encode(prompt, text.substr(place),
+                              [&](const std::vector<uint32_t>& some, bool of_prompt) {
+                                auto& part = parts[of_prompt ? 0 : 1];
+                                part.insert(part.end(), some.begin(), some.end());
+                                return absl::OkStatus();
+                              })
+                      .ok());
+      const std::vector<int64_t> one = *tokenizer->Encode(text);
+      const bool is_joined = parts[0].size() <= one.size() &&
+                             std::equal(parts[0].begin(), parts[0].end(), one.begin());
+      joined += is_joined;
+      pairs.insert(pairs.end(), parts[0].begin(), parts[0].end());
+      pairs.push_back(1u << 31);
+      if (is_joined) pairs.insert(pairs.end(), parts[1].begin(), parts[1].end());
+    }
+    EXPECT_EQ(HashOf(texts), hashes["texts"]) << name;
+    EXPECT_EQ(HashOf(pairs), hashes["pairs"]) << name;
+    EXPECT_EQ(joined, hashes["joined"]) << name;
   }
 }
 

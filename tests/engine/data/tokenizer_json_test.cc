@@ -75,6 +75,25 @@ TEST(TokenizerJson, ATokenThatIsThereTwiceIsRefused) {
               {"t/tokenizer.json:1: ", "\"a\" appears twice"});
 }
 
+// It is for training a tokenizer's user on many ways to write a text; NB-Whisper's file has it.
+TEST(TokenizerJson, DropoutIsLeftOutWithAWarning) {
+  json value = SmallTokenizerJson({{"a", "b"}, {"ab", "c"}});
+  for (const json& none : {json(), json(0), json(0.0)}) {
+    value["model"]["dropout"] = none;
+    EXPECT_TRUE(ParseTokenizerJson(value.dump(), "f")->warnings.empty());
+  }
+  for (const json& some : {json(0.1), json(1), json(1.0)}) {
+    value["model"]["dropout"] = some;
+    const auto parts = ParseTokenizerJson(value.dump(), "f");
+    ASSERT_TRUE(parts.ok()) << parts.status();
+    EXPECT_THAT(parts->warnings, testing::ElementsAre(testing::HasSubstr("f:1: BPE's dropout")));
+    EXPECT_EQ(*TokenizerOf(value)->Encode("xabc"), (std::vector<int64_t>{'x', 257}));
+  }
+  value["model"]["dropout"] = "often";
+  ExpectError(ParseTokenizerJson(value.dump(), "f").status(), StatusCode::kInvalidArgument,
+              {"/model/dropout: not a number"});
+}
+
 TEST(TokenizerJson, WhatIsNotSupportedIsNamedWithARemedy) {
   const auto type = [](const char* part, json value) { return [=](json& t) { t[part] = value; }; };
   const struct {
@@ -82,7 +101,6 @@ TEST(TokenizerJson, WhatIsNotSupportedIsNamedWithARemedy) {
     const char* named;
   } cases[] = {
       {[](json& t) { t["model"]["type"] = "Trie"; }, "/model: the type Trie"},
-      {[](json& t) { t["model"]["dropout"] = 0.1; }, "/model/dropout: BPE with dropout"},
       {[](json& t) { t["model"]["alpha"] = 1; }, "\"alpha\" of BPE"},
       {type("normalizer", {{"type", "Soup"}}), "/normalizer: the type Soup"},
       {type("normalizer",

@@ -10,6 +10,8 @@
 namespace spillway {
 namespace {
 
+using nlohmann::json;
+
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -57,6 +59,32 @@ TEST(GenerationConfig, SaysWhetherToSample) {
   const GenerationConfig config = *ParseGeneration(R"({"min_length": 9, "eos_token_id": 3})");
   EXPECT_EQ(SamplingOf({}, config, 0).min_length, 9);
   EXPECT_THAT(config.ends, ElementsAre(3));
+}
+
+// As transformers' align_special_tokens has it.
+TEST(GenerationConfig, GetsTheEndsThatItLacks) {
+  const json config = {{"eos_token_id", 7},
+                       {"bos_token_id", 6},
+                       {"do_sample", true},
+                       {"hidden_size", 64},
+                       {"top_k", nullptr}};
+  const auto ends = [&](const json& given, const std::vector<int64_t>& learnt) {
+    const std::optional<json> changed = GenerationConfigWithEnds(given, config, learnt);
+    return changed ? *changed : json();
+  };
+  EXPECT_EQ(ends({{"eos_token_id", 1}, {"top_p", 0.5}}, {3}),
+            (json{{"eos_token_id", {3, 1}}, {"top_p", 0.5}}));
+  EXPECT_EQ(ends({{"eos_token_id", {5, 3}}}, {3, 4}), (json{{"eos_token_id", {3, 4, 5}}}));
+  EXPECT_EQ(ends(json::object(), {3}), (json{{"eos_token_id", 3}}));
+  EXPECT_EQ(ends({{"eos_token_id", nullptr}}, {3, 4}), (json{{"eos_token_id", {3, 4}}}));
+  for (const json& given : {json{{"eos_token_id", 3}}, json{{"eos_token_id", {1, 3, 1}}}}) {
+    EXPECT_TRUE(ends(given, {3}).is_null()) << given;
+    EXPECT_TRUE(ends(given, {}).is_null()) << given;
+  }
+  // Where there is none it is made of the model's config.
+  EXPECT_EQ(ends(json(), {3}),
+            (json{{"eos_token_id", {3, 7}}, {"bos_token_id", 6}, {"do_sample", true}}));
+  EXPECT_TRUE(ends(json(), {7}).is_null());
 }
 
 TEST(GenerationConfig, SaysHowBeamsAreSearched) {

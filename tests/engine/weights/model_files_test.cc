@@ -72,6 +72,20 @@ TEST(ModelFiles, TheModelsOwnGenerationConfigStays) {
   EXPECT_TRUE(fs::exists(to + "/bytes.json"));
 }
 
+TEST(ModelFiles, WhatEndsTextsIsInTheGenerationConfig) {
+  const std::string model = NewFolder("model"), to = NewFolder("to");
+  ASSERT_TRUE(SaveModelFiles({.config = kConfig, .directory = model, .ends = {3}}, to).ok());
+  EXPECT_EQ(ReadJson(to + "/generation_config.json"), json({{"eos_token_id", {3, 7}}}));
+  EXPECT_EQ(ReadJson(to + "/config.json"), kConfig);
+  Write(model + "/generation_config.json", "{\"temperature\": 0.3, \"eos_token_id\": 1}");
+  ASSERT_TRUE(SaveModelFiles({.config = kConfig, .directory = model, .ends = {3, 1}}, to).ok());
+  EXPECT_EQ(ReadJson(to + "/generation_config.json"),
+            json({{"temperature", 0.3}, {"eos_token_id", {3, 1}}}));
+  ASSERT_TRUE(SaveModelFiles({.config = kConfig, .directory = model, .ends = {1}}, to).ok());
+  EXPECT_EQ(ReadJson(to + "/generation_config.json"),
+            json({{"temperature", 0.3}, {"eos_token_id", 1}}));
+}
+
 TEST(ModelFiles, AnExportHasEveryFileAndSaysItsDType) {
   const std::string source = NewFolder("source"), to = NewFolder("to");
   ASSERT_TRUE(SaveModelFiles({kConfig, source, NewByteTokenizer().get()}, source).ok());
