@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/adapters/adapter_choice.h"
+#include "engine/data/jinja_render.h"
 #include "engine/data/labelled_text.h"
 #include "engine/data/picture_augmentation.h"
 #include "engine/data/speech_tokens.h"
@@ -73,9 +74,12 @@ struct RunConfig {
   std::string tokenizer;  // "model", "chars", "bytes", a directory, or "": not said
   std::string eos_token;  // of a tokenizer.json; "": as the tokenizer's files say
   int64_t seq_len = 0;    // 0: the model's, at most 1024
-  SampleLayout samples = SampleLayout::kWindows;
+  SampleLayout samples = SampleLayout::kByData;
   bool pad_to_max_length = false;  // where samples are padded
-  TextKeys text_keys;              // of texts that are classified
+  // What strftime_now in a chat template writes: the beginning of a day (--chat-date). None: not
+  // said; or, once the run's data is read, a run that began when templates had no strftime_now.
+  ChatClock chat_clock = {};
+  TextKeys text_keys;  // of texts that are classified
   PairChoice pairs;
   SpeechTask speech;
   bool speech_given = false;

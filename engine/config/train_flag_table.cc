@@ -39,11 +39,14 @@ const std::vector<TrainFlagGroup>& TrainFlagGroups() {
             kRequired},
            {"--seq-len", "N", &F::seq_len,
             "tokens in a sample, at most (the model's positions, at most 1024)", kUsual},
-           {"--samples", "windows|padded|packed", &F::samples,
+           {"--samples", "auto|windows|padded|packed", &F::samples,
             "what a sample is: a window of the sequence of all tokens, or one line of a .jsonl, "
-            "padded or packed together with others (windows)"},
+            "padded or packed together with others; auto: padded for pairs and conversations, else "
+            "windows (auto)"},
            {"--pad-to-max-length", "[true|false]", &F::pad_to_max_length,
             "pad samples to --seq-len instead of the longest of their micro-batch (false)"},
+           {"--chat-date", "YYYY-MM-DD", &F::chat_date,
+            "the day that a chat template writes, where it writes one (that of the run's start)"},
            {"--order", "shuffle|sequential", &F::order, "the order of samples (shuffle)"},
            {"--seed", "N", &F::seed, "of the order of samples, of dropout and of new weights (42)"},
        }},

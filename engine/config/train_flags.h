@@ -16,7 +16,7 @@ struct TrainFlags {
   Text source_key, target_key, source_prefix, max_source_length, max_target_length;
   Text language, transcribe_task;
   Text augment, picture_size;
-  Text seq_len, micro_batch, accumulate, steps, epochs, seed, order, samples;
+  Text seq_len, micro_batch, accumulate, steps, epochs, seed, order, samples, chat_date;
   Text dtype, compute, optimizer, moments, master, lr, betas, eps, trust_ratio, decay_rate,
       clip_threshold, scale_parameter, weight_decay, decay, momentum, clip, label_smoothing, warmup,
       schedule, schedule_args, freeze, train_only, base_dtype;

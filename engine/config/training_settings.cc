@@ -155,13 +155,20 @@ void TrainingSettings::ResolveLength() {
   train.order = Choice<SampleOrder>(
       "order", flags_.order, {}, SampleOrder::kShuffle,
       {{"shuffle", SampleOrder::kShuffle}, {"sequential", SampleOrder::kSequential}});
-  config_.samples = Choice<SampleLayout>("samples", flags_.samples, {}, SampleLayout::kWindows,
-                                         {{"windows", SampleLayout::kWindows},
+  config_.samples = Choice<SampleLayout>("samples", flags_.samples, {}, SampleLayout::kByData,
+                                         {{"auto", SampleLayout::kByData},
+                                          {"windows", SampleLayout::kWindows},
                                           {"padded", SampleLayout::kPadded},
                                           {"packed", SampleLayout::kPacked}});
   config_.pad_to_max_length =
       Pick<bool>("pad-to-max-length", flags_.pad_to_max_length, {}, false,
                  [](const std::string& flag, const Text& text) { return SwitchFlag(flag, text); });
+  const std::string date = String("chat-date", flags_.chat_date, "");
+  absl::CivilDay day;
+  if (flags_.chat_date && !absl::ParseCivilTime(date, &day)) {
+    Invalid(absl::StrCat("--chat-date ", date, ": a day is YYYY-MM-DD"));
+  }
+  if (flags_.chat_date) config_.chat_clock = absl::CivilSecond(day);
 }
 
 void TrainingSettings::ResolvePrecision() {

@@ -128,7 +128,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> NewCharTokenizer(const std::vector<st
     if (absl::EndsWith(file, ".jsonl")) {
       seen['\n'] = true;  // ends each text
       RETURN_IF_ERROR(ReadJsonl(file, [&](const JsonlRecord& record) -> absl::Status {
-        if (!record.messages.is_null()) {
+        if (record.is_chat()) {
           return absl::InvalidArgumentError("\"messages\" need a tokenizer with a chat template");
         }
         RETURN_IF_ERROR(look(record.prompt));

@@ -1,9 +1,12 @@
 #include "engine/data/chat_format.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "engine/base/strict_json.h"
 #include "engine/data/chat_turns.h"
 #include "engine/data/utf8_repair.h"
@@ -14,13 +17,6 @@ namespace spillway {
 namespace {
 
 constexpr size_t kMaxTemplateBytes = 1 << 20;
-
-bool HaveGenerations(const std::vector<JinjaNode>& nodes) {
-  return std::any_of(nodes.begin(), nodes.end(), [](const JinjaNode& node) {
-    return node.kind == JinjaNode::Kind::kGeneration || HaveGenerations(node.body) ||
-           HaveGenerations(node.otherwise);
-  });
-}
 
 // The text of "bos_token": "<s>" or {"content": "<s>", ...}.
 void AddSpecialTokens(const nlohmann::json& object, JinjaValue* variables) {
@@ -33,6 +29,27 @@ void AddSpecialTokens(const nlohmann::json& object, JinjaValue* variables) {
     if (value.is_string() || wrapped)
       (*variables)[item.key()] = (wrapped ? value["content"] : value).get<std::string>();
   }
+}
+
+// Thoughts have several names in data and templates: as transformers does, what has one of them is
+// given as "reasoning_content", and as "thinking" where it is not called so.
+JinjaValue WithThoughts(const JinjaValue& messages) {
+  JinjaValue out = JinjaValue::array();
+  for (const JinjaValue& message : messages) {
+    JinjaValue thoughts;
+    for (const char* name : {"reasoning_content", "thinking", "reasoning"}) {
+      if (thoughts.is_null() && message.contains(name)) thoughts = message[name];
+    }
+    if (thoughts.is_null()) {
+      out.push_back(message);
+      continue;
+    }
+    JinjaValue named = {{"thinking", thoughts}};
+    for (const auto& item : message.items()) named[item.key()] = item.value();
+    named["reasoning_content"] = std::move(thoughts);
+    out.push_back(std::move(named));
+  }
+  return out;
 }
 
 }  // namespace
@@ -93,36 +110,82 @@ absl::StatusOr<ChatFormat> ChatFormat::Parse(absl::string_view source, absl::str
   ChatFormat out;
   out.file_ = std::string(file);
   out.variables_ = std::move(variables);
-  ASSIGN_OR_RETURN(out.nodes_, ParseJinja(source, file));
-  out.generations_ = HaveGenerations(out.nodes_);
+  ASSIGN_OR_RETURN(out.template_, ParseJinja(source, file));
   return out;
 }
 
-absl::StatusOr<JinjaText> ChatFormat::RenderText(JinjaValue messages,
-                                                 bool add_generation_prompt) const {
+absl::StatusOr<JinjaText> ChatFormat::RenderMessages(const Conversation& conversation,
+                                                     JinjaValue messages,
+                                                     bool add_generation_prompt,
+                                                     ChatClock now) const {
   JinjaValue variables = variables_;
+  variables["tools"] = variables["documents"] = nullptr;
+  for (const auto& item : conversation.variables.items()) variables[item.key()] = item.value();
   variables["messages"] = std::move(messages);
   variables["add_generation_prompt"] = add_generation_prompt;
-  variables["tools"] = variables["documents"] = nullptr;
-  return RenderJinja(nodes_, variables, file_);
+  return RenderJinja(template_, variables, now, file_);
 }
 
-absl::StatusOr<std::string> ChatFormat::Text(const JinjaValue& messages,
-                                             bool add_generation_prompt) const {
-  ASSIGN_OR_RETURN(JinjaText text, RenderText(messages, add_generation_prompt));
-  return std::move(text.text);
-}
-
-absl::StatusOr<ChatText> ChatFormat::Render(const JinjaValue& messages) const {
-  if (generations_) {
-    ASSIGN_OR_RETURN(JinjaText text, RenderText(messages, false));
-    return ChatText{std::move(text.text), std::move(text.generated)};
+JinjaValue ChatFormat::Readable(const Conversation& conversation, ChatClock now) const {
+  JinjaValue messages = WithThoughts(conversation.messages);
+  const auto in_parts = [](const JinjaValue& message) {
+    return message.contains("content") && message["content"].is_array();
+  };
+  if (std::none_of(messages.begin(), messages.end(), in_parts)) return messages;
+  // A template that goes through parts writes the text of one, and not the list.
+  const std::string mark = "\U00010600";
+  const JinjaValue part = {{"type", "text"}, {"text", mark}};
+  const JinjaValue message = {{"role", "user"}, {"content", JinjaValue::array({part})}};
+  const auto written = RenderMessages({}, JinjaValue::array({message}), false, now);
+  if (written.ok()) {
+    const size_t at = written->text.find(mark);
+    const bool quoted = at != std::string::npos && at > 0 &&
+                        (written->text[at - 1] == '\'' || written->text[at - 1] == '"');
+    if (at != std::string::npos && !quoted) return messages;
   }
-  const auto render = [this](const JinjaValue& some, bool prompt) { return Text(some, prompt); };
-  ChatText out;
-  ASSIGN_OR_RETURN(out.text, Text(messages, false));
-  ASSIGN_OR_RETURN(out.learnt, FindTurns(render, messages, out.text, file_));
+  for (JinjaValue& one : messages) {
+    if (!in_parts(one)) continue;
+    std::string text;
+    for (const JinjaValue& each : one["content"]) text += each.value("text", "");
+    one["content"] = std::move(text);
+  }
+  return messages;
+}
+
+absl::StatusOr<JinjaText> ChatFormat::RenderText(const Conversation& conversation,
+                                                 bool add_generation_prompt, ChatClock now) const {
+  return RenderMessages(conversation, Readable(conversation, now), add_generation_prompt, now);
+}
+
+absl::StatusOr<ChatText> ChatFormat::Render(const Conversation& conversation, ChatClock now) const {
+  const JinjaValue messages = Readable(conversation, now);
+  const auto render = [&](const JinjaValue& some, bool prompt) -> absl::StatusOr<std::string> {
+    ASSIGN_OR_RETURN(JinjaText text, RenderMessages(conversation, some, prompt, now));
+    return std::move(text.text);
+  };
+  ASSIGN_OR_RETURN(JinjaText whole, RenderMessages(conversation, messages, false, now));
+  ChatText out{std::move(whole.text), std::move(whole.generated)};
+  if (!template_.generates) {
+    ASSIGN_OR_RETURN(out.learnt, FindTurns(render, messages, out.text, file_));
+  }
+  if (conversation.unlearnt.empty()) return out;
+  std::vector<bool> learnt;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    if (messages[i]["role"] == "assistant") learnt.push_back(conversation.unlearnt.count(i) == 0);
+  }
+  if (out.learnt.size() != learnt.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the chat template marks ", out.learnt.size(), " stretches as the assistant's for ",
+        learnt.size(), " messages, so those that are not to be learnt are not known"));
+  }
+  size_t kept = 0;
+  for (size_t i = 0; i < learnt.size(); ++i) {
+    if (learnt[i]) out.learnt[kept++] = out.learnt[i];
+  }
+  out.learnt.resize(kept);
   return out;
 }
+
+ChatClock ChatTimeNow() { return absl::ToCivilSecond(absl::Now(), absl::LocalTimeZone()); }
 
 }  // namespace spillway

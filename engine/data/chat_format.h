@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "engine/data/conversation.h"
 #include "engine/data/jinja_render.h"
 #include "engine/data/jinja_syntax.h"
 
@@ -15,9 +16,12 @@ namespace spillway {
 
 struct ChatText {
   std::string text;
-  // Bytes [first, second) of what the assistant says, in order; whole characters.
+  // Bytes [first, second) of what is learnt of it, in order; whole characters.
   std::vector<std::pair<size_t, size_t>> learnt;
 };
+
+// The date and time of day here and now.
+ChatClock ChatTimeNow();
 
 // Immutable: any thread.
 class ChatFormat {
@@ -32,25 +36,32 @@ class ChatFormat {
   static absl::StatusOr<ChatFormat> Parse(absl::string_view source, absl::string_view file,
                                           JinjaValue variables);
 
+  // Whether what it writes may depend on the day.
+  bool reads_clock() const { return template_.reads_clock; }
+
   // Another token for a name that templates use, as "eos_token".
   void SetToken(const std::string& name, const std::string& token) { variables_[name] = token; }
 
   // The whole text, and what stands in {% generation %}, as transformers' apply_chat_template
-  // writes it.
-  absl::StatusOr<JinjaText> RenderText(JinjaValue messages, bool add_generation_prompt) const;
+  // writes it at the time `now`. A template that does not read contents that are lists of parts
+  // gets the texts of the parts, put together.
+  absl::StatusOr<JinjaText> RenderText(const Conversation& conversation, bool add_generation_prompt,
+                                       ChatClock now) const;
 
-  // `messages` is a list of {"role", "content"}, all strings. What the assistant says is what
-  // stands in {% generation %}, and in a template without what FindTurns finds. kInvalidArgument:
-  // the template raises, or changes what is to be found.
-  absl::StatusOr<ChatText> Render(const JinjaValue& messages) const;
+  // What the assistant says is what stands in {% generation %}, and in a template without what
+  // FindTurns finds; what is learnt is that but for the conversation's `unlearnt`.
+  // kInvalidArgument: the template raises, or changes what is to be found.
+  absl::StatusOr<ChatText> Render(const Conversation& conversation, ChatClock now) const;
 
  private:
-  absl::StatusOr<std::string> Text(const JinjaValue& messages, bool add_generation_prompt) const;
+  absl::StatusOr<JinjaText> RenderMessages(const Conversation& conversation, JinjaValue messages,
+                                           bool add_generation_prompt, ChatClock now) const;
+  // The messages as the template reads them.
+  JinjaValue Readable(const Conversation& conversation, ChatClock now) const;
 
   std::string file_;
   JinjaValue variables_;
-  std::vector<JinjaNode> nodes_;
-  bool generations_ = false;
+  JinjaTemplate template_;
 };
 
 }  // namespace spillway

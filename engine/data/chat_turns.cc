@@ -1,10 +1,12 @@
 #include "engine/data/chat_turns.h"
 
 #include <algorithm>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -12,19 +14,72 @@
 #include "absl/strings/str_replace.h"
 #include "engine/base/stop_signal.h"
 #include "engine/base/utf8.h"
-#include "engine/data/jinja_values.h"
+#include "engine/measures/text_words.h"
 #include "io/base/status.h"
 
 namespace spillway {
 namespace {
 
-constexpr uint32_t kFirstMark = 0xe000, kLastMark = 0xf8ff;  // of private use
+// Letters of Linear A, which have no case, and which Python writes as they are within a list.
+constexpr uint32_t kFirstMark = 0x10600, kLastMark = 0x10736;
 
-const std::string& ContentOf(const JinjaValue& message) {
-  return message["content"].get_ref<const std::string&>();
+// Where in a message a string stands, which can be marked.
+using Path = JinjaValue::json_pointer;
+
+const std::string& StringAt(const JinjaValue& message, const Path& path) {
+  return message[path].get_ref<const std::string&>();
 }
 
-std::string& ContentOf(JinjaValue& message) { return message["content"].get_ref<std::string&>(); }
+std::string& StringAt(JinjaValue& message, const Path& path) {
+  return message[path].get_ref<std::string&>();
+}
+
+// The last string within a value.
+std::optional<Path> LastString(const JinjaValue& value, const Path& path) {
+  if (value.is_string()) return path;
+  if (value.is_array()) {
+    for (size_t i = value.size(); i-- > 0;) {
+      if (auto found = LastString(value[i], path / i)) return found;
+    }
+  }
+  std::optional<Path> last;
+  if (value.is_object()) {
+    for (const auto& item : value.items()) {
+      if (auto found = LastString(item.value(), path / item.key())) last = std::move(found);
+    }
+  }
+  return last;
+}
+
+// Strings that a template writes at or near the end of a message, the best first.
+std::vector<Path> EndsOf(const JinjaValue& message) {
+  std::vector<Path> ends;
+  const auto add = [&](const JinjaValue& object, const char* key, const Path& path) {
+    if (!object.is_object() || !object.contains(key)) return;
+    if (auto found = LastString(object[key], path / std::string(key))) ends.push_back(*found);
+  };
+  const JinjaValue calls = message.value("tool_calls", JinjaValue());
+  const bool called = calls.is_array() && !calls.empty();
+  for (const size_t i : called ? std::set<size_t, std::greater<>>{calls.size() - 1, 0}
+                               : std::set<size_t, std::greater<>>()) {
+    const Path path = Path("/tool_calls") / i;
+    const bool wrapped = calls[i].is_object() && calls[i].contains("function");
+    for (const char* key : {"arguments", "parameters", "name"}) {
+      wrapped ? add(calls[i]["function"], key, path / std::string("function"))
+              : add(calls[i], key, path);
+    }
+  }
+  for (const char* key : {"content", "reasoning_content", "reasoning", "thinking", "thoughts"}) {
+    add(message, key, Path());
+  }
+  return ends;
+}
+
+// Whether it has nothing beside a content that is one string.
+bool IsPlain(const JinjaValue& message) {
+  return message.contains("content") && message["content"].is_string() &&
+         EndsOf(message).size() == 1;
+}
 
 JinjaValue FirstOf(const JinjaValue& messages, size_t count) {
   return JinjaValue(std::vector<JinjaValue>(messages.begin(),
@@ -76,40 +131,43 @@ class TurnFinder {
 
   absl::StatusOr<std::vector<std::pair<size_t, size_t>>> Run() {
     RETURN_IF_ERROR(ChooseMark());
-    for (const JinjaValue& message : messages_) {
-      ASSIGN_OR_RETURN(const JinjaValue rest,
-                       JinjaMethod("rstrip", ContentOf(message), {}, {file_, 0}));
-      stripped_.push_back(rest.get_ref<const std::string&>().size());
-    }
+    for (const JinjaValue& message : messages_) places_.push_back(EndsOf(message));
     FindEnds();
     size_t last = 0;
     for (size_t i = 0; i < messages_.size(); ++i) {
       if (IsAnswer(i)) last = i;
     }
-    // {the last, the role before}
-    std::map<std::pair<bool, std::string>, std::vector<size_t>> alike;
+    // {the last, the role before, whether it calls tools}
+    std::map<std::tuple<bool, std::string, bool>, std::vector<size_t>> alike;
     for (size_t i = 0; i < messages_.size(); ++i) {
       const std::string before = i == 0 ? "" : messages_[i - 1]["role"].get<std::string>();
-      if (IsAnswer(i)) alike[{i == last, before}].push_back(i);
+      const bool calls = messages_[i].contains("tool_calls");
+      if (IsAnswer(i)) alike[{i == last, before, calls}].push_back(i);
     }
     for (const auto& [kind, places] : alike) RETURN_IF_ERROR(AddTurns(places));
     std::sort(turns_.begin(), turns_.end());
+    for (size_t i = 1; i < turns_.size(); ++i) {
+      turns_[i].first = std::max(turns_[i].first, turns_[i - 1].second);
+      turns_[i].second = std::max(turns_[i].first, turns_[i].second);
+    }
     return std::move(turns_);
   }
 
  private:
-  // Where a content ends, without white space that the template strips.
-  struct ContentEnd {
-    size_t in_content = 0, in_text = 0;
+  // Where a string of a message ends, without white space that the template strips.
+  struct StringEnd {
+    Path path;
+    size_t in_string = 0, in_text = 0;
   };
 
   // How the template writes a turn.
   struct Frame {
     std::string closing;  // what ends it when it is the last
-    // Whether the text begins with the turns before, as they are when they are alone; and what
-    // they end with, from Anchor on, without and with the generation prompt.
-    bool continues = false, anchored = false;
-    std::string before, prompt;
+    // It begins with its content; otherwise behind `lead`, which is what stands between the end of
+    // the message before it (if that is known, and from the text's beginning if not) and what the
+    // assistant says.
+    bool by_content = false, anchored = false;
+    std::string lead;
     bool operator==(const Frame&) const = default;
   };
 
@@ -124,32 +182,39 @@ class TurnFinder {
                      "put {% generation %} and {% endgeneration %} around them in ", file_));
   }
 
-  // A character that neither the text nor a content has.
+  // A character that neither the text nor a message has.
   absl::Status ChooseMark() {
-    const auto has_mark = [&](const JinjaValue& message) {
-      return absl::StrContains(ContentOf(message), mark_);
-    };
+    const std::string all = messages_.dump();
     for (uint32_t point = kFirstMark; point <= kLastMark; ++point) {
       mark_.clear();
       AppendUtf8(point, &mark_);
-      if (absl::StrContains(text_, mark_)) continue;
-      if (std::none_of(messages_.begin(), messages_.end(), has_mark)) return absl::OkStatus();
+      if (!absl::StrContains(text_, mark_) && !absl::StrContains(all, mark_)) {
+        return absl::OkStatus();
+      }
     }
-    return Wrong(0, "the conversation has every character from U+E000 to U+F8FF");
+    return Wrong(0, "the conversation has every letter from U+10600 to U+10736");
   }
 
-  // ------------------------------------------------------------ where contents end
+  // ------------------------------------------------------------- where strings end
+
+  // Its bytes without white space at the end.
+  size_t StrippedBytes(size_t message, const Path& path) const {
+    return WithoutTrailingSpace(StringAt(messages_[message], path)).size();
+  }
 
   absl::string_view SpaceBehind(size_t message) const {
-    return absl::string_view(ContentOf(messages_[message])).substr(stripped_[message]);
+    const Path& path = places_[message].front();
+    return absl::string_view(StringAt(messages_[message], path))
+        .substr(StrippedBytes(message, path));
   }
 
-  // The text with the ends of these contents marked; nothing where that changes it in another way.
+  // The text with the ends of these messages marked; nothing where that changes it in another way.
   std::optional<MarkedText> MarkEnds(const std::vector<size_t>& wanted, bool before_space) const {
     JinjaValue marked = messages_;
     for (const size_t i : wanted) {
-      std::string& content = ContentOf(marked[i]);
-      content.insert(before_space ? stripped_[i] : content.size(), MarkOf(mark_, i));
+      const Path& path = places_[i].front();
+      std::string& string = StringAt(marked[i], path);
+      string.insert(before_space ? StrippedBytes(i, path) : string.size(), MarkOf(mark_, i));
     }
     const auto rendered = render_(marked, false);
     if (!rendered.ok()) return std::nullopt;
@@ -161,19 +226,23 @@ class TurnFinder {
     return read;
   }
 
+  void SetEnd(size_t message, bool stripped, size_t in_text) {
+    const Path& path = places_[message].front();
+    const size_t bytes = StringAt(messages_[message], path).size();
+    ends_[message] = StringEnd{path, stripped ? StrippedBytes(message, path) : bytes, in_text};
+  }
+
   // Of answers, and of what is before them, as far as they can be told at once.
   void FindEnds() {
     std::vector<size_t> wanted;
     for (size_t i = 0; i < messages_.size(); ++i) {
-      if (IsAnswer(i) || IsAnswer(i + 1)) wanted.push_back(i);
+      if ((IsAnswer(i) || IsAnswer(i + 1)) && !places_[i].empty()) wanted.push_back(i);
     }
     // Behind its white space a mark keeps a content from being stripped.
     const std::optional<MarkedText> outer = MarkEnds(wanted, false);
     if (!outer) return;
     if (outer->text == text_) {
-      for (const auto& [message, at] : outer->marks) {
-        ends_[message] = ContentEnd{ContentOf(messages_[message]).size(), at};
-      }
+      for (const auto& [message, at] : outer->marks) SetEnd(message, false, at);
       return;
     }
     const std::optional<MarkedText> inner = MarkEnds(wanted, true);
@@ -193,102 +262,154 @@ class TurnFinder {
           absl::StrCat(following(*inner),
                        k + 1 < inner->marks.size() ? SpaceBehind(inner->marks[k + 1].first) : "");
       if (rest == following(*outer)) {
-        ends_[message] = ContentEnd{stripped_[message], at};
+        SetEnd(message, true, at);
       } else if (rest == absl::StrCat(space, following(*outer))) {
-        ends_[message] = ContentEnd{stripped_[message] + space.size(), at + space.size()};
+        SetEnd(message, false, at + space.size());
       }
     }
   }
 
-  // The first of these places in a content that can be marked without another change.
-  absl::StatusOr<std::optional<ContentEnd>> FindPlace(size_t message,
-                                                      std::initializer_list<size_t> places) const {
+  // The first of these places in a string that can be marked without another change.
+  absl::StatusOr<std::optional<StringEnd>> FindPlace(size_t message, const Path& path,
+                                                     std::initializer_list<size_t> places) const {
     for (const size_t place : places) {
+      RETURN_IF_ERROR(StopSignal::Check());
       JinjaValue marked = messages_;
-      ContentOf(marked[message]).insert(place, mark_);
-      ASSIGN_OR_RETURN(const std::string whole, render_(marked, false));
-      const size_t at = whole.find(mark_);
-      if (at != std::string::npos && absl::StrReplaceAll(whole, {{mark_, ""}}) == text_) {
-        return ContentEnd{place, at};
+      StringAt(marked[message], path).insert(place, mark_);
+      const auto whole = render_(marked, false);
+      if (absl::IsCancelled(whole.status())) return whole.status();
+      if (!whole.ok()) continue;
+      const size_t at = whole->find(mark_);
+      if (at != std::string::npos && absl::StrReplaceAll(*whole, {{mark_, ""}}) == text_) {
+        return StringEnd{path, place, at};
       }
     }
     return std::nullopt;
   }
 
-  absl::StatusOr<size_t> ContentBegin(size_t place) const {
-    const std::string& content = ContentOf(messages_[place]);
-    ASSIGN_OR_RETURN(const JinjaValue rest, JinjaMethod("lstrip", content, {}, {file_, 0}));
-    const size_t space = content.size() - rest.get_ref<const std::string&>().size();
-    const ContentEnd& end = *ends_[place];
-    const absl::string_view written = absl::string_view(content).substr(0, end.in_content);
+  // Nothing for a content that is not written as it is.
+  absl::StatusOr<std::optional<size_t>> ContentBegin(size_t place) const {
+    const Path path("/content");
+    const std::string& content = StringAt(messages_[place], path);
+    const size_t space = content.size() - WithoutOuterSpace(content + "x").size() + 1;
+    const StringEnd& end = *ends_[place];
+    const absl::string_view written = absl::string_view(content).substr(0, end.in_string);
     if (space == 0 && absl::EndsWith(text_.substr(0, end.in_text), written)) {
       return end.in_text - written.size();
     }
-    ASSIGN_OR_RETURN(const auto begin, FindPlace(place, {0, space}));
-    if (!begin || begin->in_text > end.in_text) {
-      return Wrong(place, "the template does not write its beginning as it is, and once");
-    }
+    ASSIGN_OR_RETURN(const auto begin, FindPlace(place, path, {0, space}));
+    if (!begin || begin->in_text > end.in_text) return std::nullopt;
     return begin->in_text;
   }
 
   // ------------------------------------------------------------ what is around them
 
-  // Where Frame::before and Frame::prompt begin.
+  // Where Frame::lead begins.
   size_t Anchor(size_t place, bool anchored) const {
     return anchored ? ends_[place - 1]->in_text : 0;
   }
 
+  // Where the assistant begins to speak in a turn whose text does not begin as the generation
+  // prompt has it: as far as the text is the same when a plain answer stands in its place, be that
+  // the last message, one with others behind it, or one that the user replies to. (So a thought is
+  // learnt with what opens it.) Never before `least`; nothing where no such answer can be written.
+  absl::StatusOr<std::optional<size_t>> HeaderEnd(size_t place, size_t least) const {
+    const JinjaValue plain = {{"role", "assistant"}, {"content", mark_}};
+    JinjaValue alone = FirstOf(messages_, place);
+    alone.push_back(plain);
+    JinjaValue replied = alone;
+    replied.push_back({{"role", "user"}, {"content", "."}});
+    JinjaValue within = messages_;
+    within[place] = plain;
+    std::optional<size_t> end;
+    for (const JinjaValue& variant : {replied, alone, within}) {
+      RETURN_IF_ERROR(StopSignal::Check());
+      const auto written = render_(variant, false);
+      if (absl::IsCancelled(written.status())) return written.status();
+      if (!written.ok()) continue;
+      const size_t at = written->find(mark_);
+      if (at == std::string::npos) continue;
+      const size_t common = CommonBytes(text_, absl::string_view(*written).substr(0, at));
+      if (common >= least) end = std::min(end.value_or(common), common);
+    }
+    return end;
+  }
+
   absl::StatusOr<Frame> FrameOf(size_t place) {
     RETURN_IF_ERROR(StopSignal::Check());
-    const std::string& content = ContentOf(messages_[place]);
-    if (!ends_[place]) {
-      ASSIGN_OR_RETURN(ends_[place], FindPlace(place, {content.size(), stripped_[place]}));
+    for (const Path& path : places_[place]) {
+      if (ends_[place]) break;
+      const size_t size = StringAt(messages_[place], path).size();
+      ASSIGN_OR_RETURN(ends_[place], FindPlace(place, path, {size, StrippedBytes(place, path)}));
     }
-    size_t last = std::string::npos;
+    size_t first = std::string::npos;
     std::string until;
     if (ends_[place]) {
       JinjaValue marked = FirstOf(messages_, place + 1);
-      ContentOf(marked[place]).insert(ends_[place]->in_content, mark_);
+      StringAt(marked[place], ends_[place]->path).insert(ends_[place]->in_string, mark_);
       ASSIGN_OR_RETURN(until, render_(marked, false));
-      last = until.rfind(mark_);
+      first = until.find(mark_);
     }
-    if (last == std::string::npos) {
-      return Wrong(place, "the template does not write this content as it is, and once");
+    if (first == std::string::npos) {
+      return Wrong(place, "the template does not write what it says as it is");
     }
     Frame frame;
-    frame.closing = until.substr(last + mark_.size());
-    const auto before = render_(FirstOf(messages_, place), false);
-    const auto prompt = render_(FirstOf(messages_, place), true);
+    frame.closing = absl::StrReplaceAll(until.substr(first), {{mark_, ""}});
+    const size_t end = ends_[place]->in_text;
     // Of no messages at all a template may have nothing to say.
-    if (place > 0) RETURN_IF_ERROR(before.status());
+    const auto prompt = render_(FirstOf(messages_, place), true);
     if (place > 0) RETURN_IF_ERROR(prompt.status());
-    frame.continues = before.ok() && prompt.ok() && absl::StartsWith(text_, *before);
-    if (!frame.continues) return frame;
-    frame.anchored = place > 0 && ends_[place - 1] && ends_[place - 1]->in_text <= before->size();
+    size_t begin = 0;
+    if (prompt.ok() && absl::StartsWith(text_.substr(0, end), *prompt)) {
+      begin = prompt->size();
+    } else {
+      const bool known = place > 0 && ends_[place - 1] && ends_[place - 1]->in_text <= end;
+      const size_t least = known ? Anchor(place, true) : 0;
+      std::optional<size_t> header;
+      if (IsPlain(messages_[place])) {
+        ASSIGN_OR_RETURN(header, ContentBegin(place));
+        frame.by_content = header.has_value();
+      }
+      if (!header && (place == 0 || known)) {
+        ASSIGN_OR_RETURN(header, HeaderEnd(place, least));
+      }
+      if (!header || *header > end) {
+        return Wrong(place, "the template does not write its beginning as it is");
+      }
+      begin = *header;
+      // What the generation prompt adds may stand there although what is before it is written in
+      // another way.
+      const auto before = render_(FirstOf(messages_, place), false);
+      if (known && begin > least && before.ok() && prompt.ok() &&
+          absl::StartsWith(*prompt, *before) && prompt->size() > before->size()) {
+        const absl::string_view added = absl::string_view(*prompt).substr(before->size());
+        const size_t at = text_.substr(least, begin - least).rfind(added);
+        if (at != absl::string_view::npos) {
+          begin = least + at + added.size();
+          frame.by_content = false;
+        }
+      }
+      if (frame.by_content) return frame;
+    }
+    frame.anchored = place > 0 && ends_[place - 1] && ends_[place - 1]->in_text <= begin;
     const size_t anchor = Anchor(place, frame.anchored);
-    frame.before = before->substr(anchor);
-    if (absl::StartsWith(*prompt, text_.substr(0, anchor))) frame.prompt = prompt->substr(anchor);
+    frame.lead = std::string(text_.substr(anchor, begin - anchor));
     return frame;
   }
 
-  // How much of what ends it when it is the last stands behind its content.
+  // How much of what ends it when it is the last stands behind it.
   size_t ClosingBytes(size_t place, const Frame& frame) const {
     return CommonBytes(frame.closing, text_.substr(ends_[place]->in_text));
-  }
-
-  // ... and of the generation prompt, and what is before that, before it.
-  size_t PromptBytes(size_t place, const Frame& frame) const {
-    const size_t anchor = Anchor(place, frame.anchored);
-    return CommonBytes(text_.substr(anchor, ends_[place]->in_text - anchor), frame.prompt);
   }
 
   // Whether a turn may have the frame of `other`.
   bool Fits(size_t place, size_t other, const Frame& frame) const {
     if (!ends_[place] || ClosingBytes(place, frame) != ClosingBytes(other, frame)) return false;
-    if (!frame.continues) return true;
-    return frame.anchored && ends_[place - 1] &&
-           absl::StartsWith(text_.substr(Anchor(place, true)), frame.before) &&
-           PromptBytes(place, frame) == PromptBytes(other, frame);
+    if (frame.by_content) return IsPlain(messages_[place]);
+    if (!frame.anchored || place == 0 || !ends_[place - 1]) return false;
+    const size_t anchor = Anchor(place, true);
+    return anchor + frame.lead.size() <= ends_[place]->in_text &&
+           absl::StartsWith(text_.substr(anchor), frame.lead);
   }
 
   absl::Status AddTurn(size_t place, const Frame& frame) {
@@ -297,13 +418,11 @@ class TurnFinder {
     if (closing == 0 && !frame.closing.empty()) {
       return Wrong(place, "the template ends this turn in another way when it is the last");
     }
-    const size_t anchor = Anchor(place, frame.anchored);
-    size_t begin = anchor + frame.before.size();
-    if (frame.continues && begin <= end) {
-      begin = std::max(begin, anchor + PromptBytes(place, frame));
-    } else {
-      // What is before it is written in another way when it is alone.
-      ASSIGN_OR_RETURN(begin, ContentBegin(place));
+    size_t begin = Anchor(place, frame.anchored) + frame.lead.size();
+    if (frame.by_content) {
+      ASSIGN_OR_RETURN(const auto content, ContentBegin(place));
+      if (!content) return Wrong(place, "the template does not write its beginning as it is");
+      begin = *content;
     }
     turns_.emplace_back(begin, end + closing);
     return absl::OkStatus();
@@ -330,8 +449,8 @@ class TurnFinder {
   const JinjaValue& messages_;
   const absl::string_view text_, file_;
   std::string mark_;
-  std::vector<size_t> stripped_;  // [message] its content's bytes without white space at the end
-  std::vector<std::optional<ContentEnd>> ends_;  // [message]
+  std::vector<std::vector<Path>> places_;       // [message] EndsOf
+  std::vector<std::optional<StringEnd>> ends_;  // [message]
   std::vector<std::pair<size_t, size_t>> turns_;
 };
 

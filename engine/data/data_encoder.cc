@@ -88,21 +88,6 @@ class DoubledTokens {
   int64_t lines_ = 0, begin_ = 0, end_ = 0;
 };
 
-// Takes the prompt's turns from those that are learnt.
-absl::Status LeaveOutPrompt(const JsonlRecord& record, ChatText& chat) {
-  if (record.prompt_answers == 0) return absl::OkStatus();
-  const auto answers =
-      std::count_if(record.messages.begin(), record.messages.end(),
-                    [](const JinjaValue& message) { return message["role"] == "assistant"; });
-  if (static_cast<int64_t>(chat.learnt.size()) != answers) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the chat template marks ", chat.learnt.size(), " stretches as the assistant's for ",
-        answers, " messages, so those of \"prompt\" are not known: give \"messages\""));
-  }
-  chat.learnt.erase(chat.learnt.begin(), chat.learnt.begin() + record.prompt_answers);
-  return absl::OkStatus();
-}
-
 absl::Status EncodeJsonl(const std::string& path, const Tokenizer& tokenizer,
                          const DataSink& sink) {
   const std::optional<uint32_t> end = sink.ends_lines ? RecordEnd(path, tokenizer) : std::nullopt;
@@ -140,8 +125,7 @@ absl::Status EncodeJsonl(const std::string& path, const Tokenizer& tokenizer,
   };
   const auto encode_chat = [&](const JsonlRecord& record) -> absl::Status {
     ASSIGN_OR_RETURN(const ChatFormat* const format, tokenizer.chat());
-    ASSIGN_OR_RETURN(ChatText chat, format->Render(record.messages));
-    RETURN_IF_ERROR(LeaveOutPrompt(record, chat));
+    ASSIGN_OR_RETURN(const ChatText chat, format->Render(record.chat, sink.chat_clock));
     RETURN_IF_ERROR(encode(chat.text));
     const std::vector<uint32_t> all = std::move(tokens);
     const std::vector<size_t> ends = tokenizer.EndsIn(chat.text, all);
@@ -174,8 +158,8 @@ absl::Status EncodeJsonl(const std::string& path, const Tokenizer& tokenizer,
       path,
       [&](const JsonlRecord& record) -> absl::Status {
         if (sink.begin_sample) sink.begin_sample();
-        has_chats |= !record.messages.is_null();
-        if (!record.messages.is_null()) return encode_chat(record);
+        has_chats |= record.is_chat();
+        if (record.is_chat()) return encode_chat(record);
         doubled.BeginLine();
         RETURN_IF_ERROR(sink.take(beginning, !record.has_prompt));
         RETURN_IF_ERROR(record.has_prompt ? pairs.Encode(record.prompt, record.text, take)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "engine/data/jinja_render.h"
 #include "engine/data/tokenizer.h"
 
 namespace spillway {
@@ -20,6 +21,8 @@ struct DataSink {
   // Whether a line of a .jsonl begins and ends as EncodeData says it; otherwise nothing is put
   // there.
   bool begins_lines = true, ends_lines = true;
+  // The time that a chat template writes.
+  ChatClock chat_clock = {};
   // Told how many bytes of the file have been read on; may be null.
   std::function<absl::Status(uint64_t bytes)> progress;
 };

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "engine/base/utf8.h"
 #include "engine/measures/text_words.h"
 #include "io/base/status.h"
@@ -88,6 +89,7 @@ class JinjaLexer {
     at_ = open + 2;
     if (at_ < source_.size() && (source_[at_] == '-' || source_[at_] == '+')) ++at_;
     if (kind == '#') return Comment();
+    if (kind == '%' && TakeRawTag("raw")) return Raw();
     Add(kind == '{' ? Kind::kOpenOutput : Kind::kOpenBlock, "");
     const std::string close = kind == '{' ? "}}" : "%}";
     int depth = 0;  // "}}" may end two dictionaries
@@ -120,6 +122,52 @@ class JinjaLexer {
     trim_line_ = end == at_ || source_[end - 1] != '+';
     at_ = end + 2;
     return absl::OkStatus();
+  }
+
+  // A tag of this name alone, behind its "{%" and sign.
+  bool TakeRawTag(absl::string_view name) {
+    absl::string_view rest = WithoutLeadingSpace(Part(at_));
+    if (!absl::ConsumePrefix(&rest, name)) return false;
+    rest = WithoutLeadingSpace(rest);
+    const char sign = rest.empty() ? ' ' : rest[0];
+    if (sign == '-' || sign == '+') rest.remove_prefix(1);
+    if (!absl::StartsWith(rest, "%}")) return false;
+    const size_t end = source_.size() - rest.size() + 2;
+    line_ += LinesIn(Part(at_, end));
+    at_ = end;
+    trim_all_ = sign == '-';
+    trim_line_ = name == "endraw" && sign != '+';
+    return true;
+  }
+
+  // What stands up to {% endraw %} is text.
+  absl::Status Raw() {
+    const int line = line_;
+    for (size_t open = at_; (open = source_.find("{%", open)) != std::string::npos; open += 2) {
+      const size_t begin = std::exchange(at_, open + 2);
+      if (at_ < source_.size() && (source_[at_] == '-' || source_[at_] == '+')) ++at_;
+      const bool all = trim_all_, one = trim_line_;
+      const int lines = line_;
+      if (!TakeRawTag("endraw")) {
+        at_ = begin;
+        continue;
+      }
+      // The text before that tag comes first.
+      const size_t end = at_;
+      const bool all_behind = trim_all_, one_behind = trim_line_;
+      const int tag_lines = line_ - lines;
+      at_ = begin;
+      trim_all_ = all;
+      trim_line_ = one;
+      line_ = lines;
+      AddText(open);
+      at_ = end;
+      trim_all_ = all_behind;
+      trim_line_ = one_behind;
+      line_ += tag_lines;
+      return absl::OkStatus();
+    }
+    return JinjaPlace{file_, line}.Wrong("a raw block without an end");
   }
 
   absl::Status Word() {
@@ -159,19 +207,31 @@ class JinjaLexer {
   }
 
   absl::Status Number() {
+    const bool attribute = at_ > 0 && source_[at_ - 1] == '.';
     size_t end = at_;
+    const auto digit_at = [&](size_t at) {
+      return at < source_.size() && absl::ascii_isdigit(source_[at]);
+    };
     const auto skip_digits = [&] {
-      while (end < source_.size() && absl::ascii_isdigit(source_[end])) ++end;
+      while (digit_at(end) || (end < source_.size() && source_[end] == '_' && digit_at(end + 1)))
+        ++end;
     };
     skip_digits();
-    if (end + 1 < source_.size() && source_[end] == '.' && absl::ascii_isdigit(source_[end + 1])) {
+    if (!attribute && end < source_.size() && source_[end] == '.' && digit_at(end + 1)) {
       ++end;
       skip_digits();
+    }
+    if (!attribute && end < source_.size() && absl::ascii_tolower(source_[end]) == 'e') {
+      const bool sign = end + 1 < source_.size() && absl::StrContains("+-", source_[end + 1]);
+      if (digit_at(end + 1 + sign)) {
+        end += 1 + sign;
+        skip_digits();
+      }
     }
     if (end < source_.size() && (absl::ascii_isalnum(source_[end]) || source_[end] == '_')) {
       return At().Refused(absl::StrCat("the number ", Part(at_, end + 1), "..."));
     }
-    Add(Kind::kNumber, Part(at_, end));
+    Add(Kind::kNumber, absl::StrReplaceAll(Part(at_, end), {{"_", ""}}));
     at_ = end;
     return absl::OkStatus();
   }

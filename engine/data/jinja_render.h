@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/civil_time.h"
 #include "engine/data/jinja_syntax.h"
 
 namespace spillway {
@@ -18,10 +20,14 @@ struct JinjaText {
   std::vector<std::pair<size_t, size_t>> generated;
 };
 
-// `variables` is a dictionary. kInvalidArgument, "FILE:LINE: ...", for what the template raises
-// and what Python would; kUnimplemented names what is not supported; kResourceExhausted for a
-// template that goes on and on. Pure: any thread.
-absl::StatusOr<JinjaText> RenderJinja(const std::vector<JinjaNode>& nodes,
-                                      const JinjaValue& variables, absl::string_view file);
+// What strftime_now writes; none: the template has no such function.
+using ChatClock = std::optional<absl::CivilSecond>;
+
+// `variables` is a dictionary. kInvalidArgument, "FILE:LINE:
+// ...", for what the template raises and what Python would; kUnimplemented names what is not
+// supported; kResourceExhausted for a template that goes on and on; kCancelled at a StopSignal,
+// which is looked at many times a second. Pure: any thread.
+absl::StatusOr<JinjaText> RenderJinja(const JinjaTemplate& parsed, const JinjaValue& variables,
+                                      ChatClock now, absl::string_view file);
 
 }  // namespace spillway

@@ -23,27 +23,54 @@ constexpr int kMaxDepth = 64;
 constexpr size_t kShownKeys = 8;
 constexpr size_t kMessageBytes = 256;  // of a message beside its text
 constexpr uint64_t kMostPromptBytes = uint64_t{1} << 30;
-constexpr absl::string_view kRecordKeys[] = {"text", "prompt", "completion", "messages", "tools"};
-constexpr absl::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool"};
+constexpr absl::string_view kChatKeys[] = {"messages", "system", "tools", "documents",
+                                           "chat_template_kwargs"};
+constexpr absl::string_view kTextKeys[] = {"text", "prompt", "completion"};
+constexpr absl::string_view kRoles[] = {"system",    "developer",   "user",
+                                        "assistant", "tool",        "function",
+                                        "ipython",   "observation", "environment"};
+// What a message may show beside its text, which is not learnt from here.
+constexpr absl::string_view kMediaKeys[] = {"image",  "images", "video",
+                                            "videos", "audio",  "audios"};
 
-// The text of a content: a string, or parts of text, which follow one another; "" or what is wrong
-// with it.
-std::string TakeContent(const nlohmann::json& content, std::string* text) {
-  if (content.is_string()) {
-    *text = content.get<std::string>();
-    return "";
+template <typename Names>
+bool IsOneOf(const Names& names, absl::string_view name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+// About what a value takes.
+size_t BytesOf(const JinjaValue& value) {
+  size_t bytes = 16;
+  if (value.is_string()) bytes += value.get_ref<const std::string&>().size();
+  if (value.is_object()) {
+    for (const auto& item : value.items()) bytes += item.key().size() + BytesOf(item.value());
+  } else if (value.is_array()) {
+    for (const JinjaValue& item : value) bytes += BytesOf(item);
   }
-  if (content.is_null()) return "\"content\" is null: the message has no text; take it out";
+  return bytes;
+}
+
+// The values of these keys of a line, which is an object, with the keys within them in their order:
+// templates write tools and calls in it.
+JinjaValue InOrder(absl::string_view line, const std::function<bool(absl::string_view)>& keep) {
+  using Event = nlohmann::json::parse_event_t;
+  return JinjaValue::parse(line, [&](int depth, Event event, JinjaValue& parsed) {
+    return event != Event::key || depth != 1 || keep(parsed.get_ref<const std::string&>());
+  });
+}
+
+// "" or what is wrong with a content.
+std::string CheckContent(const JinjaValue& content, bool may_be_null) {
+  if (content.is_string()) return "";
+  if (content.is_null()) {
+    return may_be_null ? "" : "\"content\" is null: the message has no text; take it out";
+  }
   if (!content.is_array()) {
     return absl::StrCat("\"content\" is a JSON ", content.type_name(), ", not a string");
   }
-  for (const nlohmann::json& part : content) {
-    const nlohmann::json type = part.is_object() ? part.value("type", nlohmann::json()) : part;
-    const bool is_text = type == "text" && part.contains("text") && part["text"].is_string();
-    if (is_text) {
-      absl::StrAppend(text, part["text"].get_ref<const std::string&>());
-      continue;
-    }
+  for (const JinjaValue& part : content) {
+    const JinjaValue type = part.is_object() ? part.value("type", JinjaValue()) : part;
+    if (type == "text" && part.contains("text") && part["text"].is_string()) continue;
     return absl::StrCat("\"content\" is a JSON array with ",
                         part.is_object() && type.is_string()
                             ? absl::StrCat("a part of the type \"",
@@ -54,122 +81,191 @@ std::string TakeContent(const nlohmann::json& content, std::string* text) {
   return "";
 }
 
-// Appends the messages of an array, called `name` in messages; "" or what is wrong with them.
-// `answers`: how many of them are the assistant's.
-std::string TakeMessages(const nlohmann::json& given, absl::string_view name, JinjaValue* messages,
-                         int64_t* answers, size_t* bytes) {
-  if (!given.is_array())
-    return absl::StrCat("\"", name, "\" is a JSON ", given.type_name(), ", not an array");
-  int64_t number = 0;
-  for (const nlohmann::json& message : given) {
-    const std::string place = absl::StrCat(name, "[", number++, "]");
-    if (!message.is_object())
-      return absl::StrCat(place, " is a JSON ", message.type_name(), ", not an object");
-    if (message.contains("tool_calls") && !message["tool_calls"].is_null()) {
-      return absl::StrCat(place,
-                          ": \"tool_calls\" is not supported: leave conversations with "
-                          "calls of tools out");
+// Takes "train" and "weight" from a message; "" or what is wrong with them.
+std::string TakeWeight(JinjaValue& message, bool* learnt) {
+  const bool answers = message["role"] == "assistant";
+  for (const char* key : {"train", "weight"}) {
+    if (!message.contains(key)) continue;
+    const JinjaValue given = message[key];
+    message.erase(key);
+    const bool yes = given == true || given == 1, no = given == false || given == 0;
+    if (!yes && !no) {
+      return absl::StrCat("\"", key, "\" is ", given.dump().substr(0, 40),
+                          "; an answer is learnt (true, 1) or not (false, 0)");
     }
-    for (const char* key : {"role", "content"}) {
-      if (message.contains(key)) continue;
-      const bool shared = message.contains("from") && message.contains("value");
-      return absl::StrCat(place, " has no \"", key, "\"",
-                          shared ? ", but \"from\" and \"value\", as ShareGPT has them" : "");
+    if (yes && !answers) {
+      return absl::StrCat("\"", key, "\" asks to learn what the assistant does not say");
     }
-    if (!message["role"].is_string()) {
-      return absl::StrCat(place, ": \"role\" is a JSON ", message["role"].type_name(),
-                          ", not a string");
-    }
-    std::string text;
-    const std::string wrong = TakeContent(message["content"], &text);
-    if (!wrong.empty()) return absl::StrCat(place, ": ", wrong);
-    for (const auto& item : message.items()) {
-      if (item.key() == "role" || item.key() == "content" || item.value().is_null()) continue;
-      return absl::StrCat(place, ": \"", item.key().substr(0, 40),
-                          "\" is not supported; role and content are");
-    }
-    const std::string& role = message["role"].get_ref<const std::string&>();
-    if (std::find(std::begin(kRoles), std::end(kRoles), role) == std::end(kRoles)) {
-      return absl::StrCat(place, ": the role \"", role.substr(0, 40), "\" is none of ",
-                          absl::StrJoin(kRoles, ", "));
-    }
-    *answers += role == "assistant";
-    *bytes += text.size() + kMessageBytes;
-    if (*bytes > kMostConversationBytes) {
-      return absl::StrCat("a conversation of more than ", kMostConversationBytes >> 20,
-                          " MiB (a message counts its text and ", kMessageBytes,
-                          " bytes): cut it into several");
-    }
-    messages->push_back({{"role", role}, {"content", std::move(text)}});
+    *learnt &= yes;
   }
   return "";
 }
 
-// Refuses rows with "tools", the functions that a model may call: no chat template receives them.
-std::string RefuseTools(const nlohmann::json& object, absl::string_view file) {
-  if (!object.contains("tools") || object["tools"].is_null()) return "";
-  return absl::StrCat(
-      "\"tools\" is not supported: leave conversations with tools out, or the "
-      "list of tools: ",
-      JqCommand("del(.tools)", file));
-}
-
-// {"messages": [...]}, as one conversation.
-std::string TakeConversation(const nlohmann::json& object, absl::string_view file,
-                             JinjaValue* messages, int64_t* answers) {
-  *messages = JinjaValue::array();
-  if (std::string why = RefuseTools(object, file); !why.empty()) return why;
-  size_t bytes = 0;
-  return TakeMessages(object["messages"], "messages", messages, answers, &bytes);
-}
-
-// {"prompt": [...], "completion": [...]}: a conversation of which the completion is learnt.
-std::string TakeTurns(const nlohmann::json& object, absl::string_view file, JsonlRecord* record) {
-  if (std::string why = RefuseTools(object, file); !why.empty()) return why;
-  record->messages = JinjaValue::array();
-  size_t bytes = 0;
-  std::string why =
-      TakeMessages(object["prompt"], "prompt", &record->messages, &record->prompt_answers, &bytes);
-  if (!why.empty()) return why;
-  int64_t answers = 0;
-  why = TakeMessages(object["completion"], "completion", &record->messages, &answers, &bytes);
-  if (why.empty() && answers == 0) {
-    why = "no message of \"completion\" is the assistant's: there is nothing to learn";
+// One message, without what is no affair of the template; "" or what is wrong with it.
+std::string TakeMessage(JinjaValue message, Conversation* chat, bool learnt) {
+  if (!message.is_object()) {
+    return absl::StrCat(" is a JSON ", message.type_name(), ", not an object");
   }
-  return why;
+  const bool says_role = message.contains("role"), says_content = message.contains("content");
+  for (auto item = message.begin(); item != message.end();) {
+    item = item->is_null() && item.key() != "content" ? message.erase(item) : std::next(item);
+  }
+  const bool calls = message.contains("tool_calls");
+  if (calls && !message["tool_calls"].is_array()) {
+    return absl::StrCat(": \"tool_calls\" is a JSON ", message["tool_calls"].type_name(),
+                        ", not an array");
+  }
+  if (!says_role || (!says_content && !calls)) {
+    const bool shared = message.contains("from") && message.contains("value");
+    return absl::StrCat(" has no \"", says_role ? "content" : "role", "\"",
+                        shared ? ", but \"from\" and \"value\", as ShareGPT has them" : "");
+  }
+  if (!message.contains("role") || !message["role"].is_string()) {
+    return absl::StrCat(": \"role\" is a JSON ",
+                        message.contains("role") ? message["role"].type_name() : "null",
+                        ", not a string");
+  }
+  const std::string role = message["role"];
+  if (!IsOneOf(kRoles, role)) {
+    return absl::StrCat(": the role \"", role.substr(0, 40), "\" is none of ",
+                        absl::StrJoin(kRoles, ", "));
+  }
+  if (calls && role != "assistant") return ": \"tool_calls\" of what is not the assistant's";
+  if (says_content) {
+    const std::string why = CheckContent(message["content"], calls);
+    if (!why.empty()) return absl::StrCat(": ", why);
+  }
+  for (const absl::string_view key : kMediaKeys) {
+    if (message.contains(std::string(key)) && !message[std::string(key)].empty()) {
+      return absl::StrCat(": \"", key, "\" is not supported: a language model reads texts");
+    }
+  }
+  const std::string why = TakeWeight(message, &learnt);
+  if (!why.empty()) return absl::StrCat(": ", why);
+  if (role == "assistant" && !learnt) chat->unlearnt.insert(chat->messages.size());
+  chat->messages.push_back(std::move(message));
+  return "";
+}
+
+// Appends the messages of an array, called `name` in messages; "" or what is wrong with them.
+std::string TakeMessages(const JinjaValue& given, absl::string_view name, bool learnt,
+                         Conversation* chat) {
+  if (chat->messages.is_null()) chat->messages = JinjaValue::array();
+  if (!given.is_array()) {
+    return absl::StrCat("\"", name, "\" is a JSON ", given.type_name(), ", not an array");
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    const std::string why = TakeMessage(given[i], chat, learnt);
+    if (!why.empty()) return absl::StrCat(name, "[", i, "]", why);
+  }
+  return "";
+}
+
+// What of a row is for the template beside its messages; "" or what is wrong with it.
+std::string TakeVariables(const JinjaValue& object, Conversation* chat) {
+  for (const char* key : {"tools", "documents"}) {
+    if (!object.contains(key) || object[key].is_null()) continue;
+    JinjaValue value = object[key];
+    // As data sets have it whose columns are of one type.
+    if (value.is_string()) {
+      const std::string text = value;
+      const auto read = ParseStrictJson(text, key, {.max_depth = kMaxDepth});
+      if (!read.ok()) return std::string(read.status().message());
+      value = JinjaValue::parse(text);
+    }
+    if (!value.is_array()) {
+      return absl::StrCat("\"", key, "\" is a JSON ", value.type_name(), ", not an array");
+    }
+    if (!value.empty()) chat->variables[key] = std::move(value);
+  }
+  if (object.contains("chat_template_kwargs") && !object["chat_template_kwargs"].is_null()) {
+    const JinjaValue& more = object["chat_template_kwargs"];
+    if (!more.is_object()) {
+      return absl::StrCat("\"chat_template_kwargs\" is a JSON ", more.type_name(),
+                          ", not an object");
+    }
+    for (const auto& item : more.items()) chat->variables[item.key()] = item.value();
+  }
+  return "";
+}
+
+// {"messages": [...]}, or the messages of other keys one after another, each learnt or not.
+struct MessagesKey {
+  std::string name;
+  bool learnt = true;
+};
+std::string TakeConversation(absl::string_view line, const std::vector<MessagesKey>& keys,
+                             Conversation* chat) {
+  const JinjaValue object = InOrder(line, [&](absl::string_view name) {
+    return IsOneOf(kChatKeys, name) ||
+           std::any_of(keys.begin(), keys.end(), [&](const auto& key) { return key.name == name; });
+  });
+  chat->messages = JinjaValue::array();
+  if (object.contains("system") && !object["system"].is_null() && object["system"] != "") {
+    if (!object["system"].is_string()) {
+      return absl::StrCat("\"system\" is a JSON ", object["system"].type_name(), ", not a string");
+    }
+    const JinjaValue& first = object[keys.front().name];
+    if (first.is_array() && !first.empty() && first[0].is_object() &&
+        first[0].value("role", JinjaValue()) == "system") {
+      return "it has \"system\" and a first message of the system: which of them is meant?";
+    }
+    chat->messages.push_back({{"role", "system"}, {"content", object["system"]}});
+  }
+  for (const MessagesKey& key : keys) {
+    std::string why = TakeMessages(object[key.name], key.name, key.learnt, chat);
+    if (!why.empty()) return why;
+  }
+  std::string why = TakeVariables(object, chat);
+  if (!why.empty()) return why;
+  const size_t bytes =
+      BytesOf(chat->messages) + BytesOf(chat->variables) + kMessageBytes * chat->messages.size();
+  if (bytes > kMostConversationBytes) {
+    return absl::StrCat("a conversation of more than ", kMostConversationBytes >> 20,
+                        " MiB (a message counts its text and ", kMessageBytes,
+                        " bytes): cut it into several");
+  }
+  return "";
+}
+
+// Of what is learnt from: the assistant must say something that is.
+std::string TakeLearnt(absl::string_view line, const std::vector<MessagesKey>& keys,
+                       Conversation* chat) {
+  std::string why = TakeConversation(line, keys, chat);
+  if (!why.empty()) return why;
+  const auto answers =
+      std::count_if(chat->messages.begin(), chat->messages.end(),
+                    [](const JinjaValue& message) { return message["role"] == "assistant"; });
+  if (static_cast<size_t>(answers) > chat->unlearnt.size()) return "";
+  return absl::StrCat("no message of \"", keys.back().name, "\" is the assistant's",
+                      answers > 0 && keys.size() == 1 ? " and to be learnt" : "",
+                      ": there is nothing to learn");
 }
 
 // Without `file:line`, which the caller puts before what is wrong.
-absl::StatusOr<PromptRecord> PromptOf(nlohmann::json& object, absl::string_view file,
+absl::StatusOr<PromptRecord> PromptOf(nlohmann::json& object, absl::string_view line,
                                       const std::string& key, const std::string& target_key) {
   PromptRecord record;
   const auto wrong = [](const std::string& why) { return absl::InvalidArgumentError(why); };
-  if (key.empty() && object.contains("messages")) {
-    if (object.contains("prompt")) {
-      return wrong("it has \"messages\" and \"prompt\": which of them is meant? --prompt-key says");
-    }
-    int64_t answers = 0;
-    const std::string why = TakeConversation(object, file, &record.messages, &answers);
-    if (!why.empty()) return wrong(why);
-    if (!record.messages.empty() && record.messages.back()["role"] == "assistant") {
-      record.messages.erase(record.messages.size() - 1);
-    }
-    if (record.messages.empty()) return wrong("\"messages\" has nothing to answer");
-    return record;
+  const bool messages = key.empty() && object.contains("messages");
+  if (messages && object.contains("prompt")) {
+    return wrong("it has \"messages\" and \"prompt\": which of them is meant? --prompt-key says");
   }
-  const std::string name = key.empty() ? "prompt" : key;
+  const std::string name = messages ? "messages" : key.empty() ? "prompt" : key;
   if (!object.contains(name)) {
     return wrong(
         absl::StrCat("it has no \"", name, "\"", key.empty() ? " and no \"messages\"" : "",
                      " (--prompt-key NAME says where prompts are); its keys: ", ShownKeys(object)));
   }
-  if (object[name].is_array()) {
-    record.messages = JinjaValue::array();
-    int64_t answers = 0;
-    size_t bytes = 0;
-    const std::string why = TakeMessages(object[name], name, &record.messages, &answers, &bytes);
+  if (messages || object[name].is_array()) {
+    const std::string why = TakeConversation(line, {{name}}, &record.chat);
     if (!why.empty()) return wrong(why);
-    if (record.messages.empty()) return wrong(absl::StrCat("\"", name, "\" has no messages"));
+    JinjaValue& all = record.chat.messages;
+    if (messages && !all.empty() && all.back()["role"] == "assistant") all.erase(all.size() - 1);
+    if (all.empty()) {
+      return wrong(
+          absl::StrCat("\"", name, "\" has ", messages ? "nothing to answer" : "no messages"));
+    }
     return record;
   }
   if (!object[name].is_string()) {
@@ -226,8 +322,7 @@ absl::StatusOr<JsonlRecord> ParseJsonlRecord(absl::string_view line, absl::strin
   ASSIGN_OR_RETURN(
       JsonDocument document,
       ParseJsonlObject(line, file, line_number, "{\"text\": \"...\"}", [](absl::string_view key) {
-        return std::find(std::begin(kRecordKeys), std::end(kRecordKeys), key) !=
-               std::end(kRecordKeys);
+        return IsOneOf(kTextKeys, key) || IsOneOf(kChatKeys, key);
       }));
   nlohmann::json& object = document.value;
   const auto take = [&](const char* key, std::string* out) -> absl::Status {
@@ -250,11 +345,7 @@ absl::StatusOr<JsonlRecord> ParseJsonlRecord(absl::string_view line, absl::strin
           "it has \"messages\" and \"text\", \"prompt\" or \"completion\": which of them is "
           "meant?");
     }
-    int64_t answers = 0;
-    std::string why = TakeConversation(object, file, &record.messages, &answers);
-    if (why.empty() && answers == 0) {
-      why = "no message of \"messages\" is the assistant's: there is nothing to learn";
-    }
+    std::string why = TakeLearnt(line, {{"messages"}}, &record.chat);
     return why.empty() ? absl::StatusOr<JsonlRecord>(std::move(record)) : wrong(why);
   }
   if (!text && !(prompt && completion)) {
@@ -268,7 +359,7 @@ absl::StatusOr<JsonlRecord> ParseJsonlRecord(absl::string_view line, absl::strin
     return wrong(why);
   }
   if (prompt && object["prompt"].is_array() && object["completion"].is_array()) {
-    std::string why = TakeTurns(object, file, &record);
+    std::string why = TakeLearnt(line, {{"prompt", false}, {"completion"}}, &record.chat);
     return why.empty() ? absl::StatusOr<JsonlRecord>(std::move(record)) : wrong(why);
   }
   record.has_prompt = prompt;
@@ -301,16 +392,15 @@ absl::StatusOr<std::vector<PromptRecord>> ReadPrompts(const std::string& path,
                        ParseJsonlObject(line, path, number, "{\"prompt\": \"...\"}",
                                         [&](absl::string_view name) {
                                           return name == key || name == target_key ||
-                                                 name == "prompt" || name == "messages" ||
-                                                 name == "tools";
+                                                 name == "prompt" || IsOneOf(kChatKeys, name);
                                         }));
-      auto found = PromptOf(document.value, path, key, target_key);
+      auto found = PromptOf(document.value, line, key, target_key);
       if (!found.ok()) return Annotate(found.status(), where);
       record = *std::move(found);
     } else {
       record.prompt = std::string(absl::StripSuffix(line, "\r"));
     }
-    if (record.messages.is_null() && absl::StripAsciiWhitespace(record.prompt).empty()) {
+    if (!record.is_chat() && absl::StripAsciiWhitespace(record.prompt).empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat(where, ": the prompt is empty: there is nothing to continue; take it out"));
     }

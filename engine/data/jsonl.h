@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/base/strict_json.h"
-#include "engine/data/jinja_syntax.h"
+#include "engine/data/conversation.h"
 #include "engine/data/line_reader.h"
 
 namespace spillway {
@@ -19,11 +19,9 @@ namespace spillway {
 struct JsonlRecord {
   bool has_prompt = false;
   std::string prompt;
-  std::string text;     // the completion where there is a prompt
-  JinjaValue messages;  // of a conversation: {"role", "content"} each; null otherwise
-  // Number of assistant messages in the prompt of a conversation that is given as prompt and
-  // completion; these are not learnt.
-  int64_t prompt_answers = 0;
+  std::string text;   // the completion where there is a prompt
+  Conversation chat;  // where it is neither
+  bool is_chat() const { return !chat.messages.is_null(); }
 };
 
 // Which keys of a line's object are read. The values of others cost no memory.
@@ -41,12 +39,16 @@ absl::StatusOr<JsonDocument> ParseJsonlObject(absl::string_view line, absl::stri
 std::string ShownKeys(const nlohmann::json& object);
 
 // {"text": ...}, {"prompt": ..., "completion": ...} or {"messages": [{"role": ..., "content":
-// ...}, ...]}, or a prompt and a completion that are lists of such messages. A content is a string,
-// or a list of {"type": "text", "text": ...}. Other keys are passed over, but not in a message.
+// ...}, ...]}, or a prompt and a completion that are lists of such messages, of which the
+// completion's are learnt. Other keys are passed over, but for those of a conversation: "system" is
+// a message before the others; "tools", "documents" and what is in "chat_template_kwargs" is for
+// the template. A content is a string, a list of {"type": "text", "text": ...}, or null beside
+// calls of tools. Messages keep their other keys, in their order, but for null ones and "train" and
+// "weight", which say whether an answer is learnt.
 // kInvalidArgument, "FILE:LINE: ...", for what is no JSON object (lone surrogates and doubled keys
-// included), for missing keys, values that are no strings, unknown roles, a conversation in which
-// the assistant says nothing, and one of more than kMostConversationBytes: it is held many times
-// over while its template writes it.
+// included), for missing keys, values of other types, unknown roles, a conversation in which
+// nothing is learnt, and one of more than kMostConversationBytes: it is held many times over while
+// its template writes it.
 inline constexpr size_t kMostConversationBytes = 4u << 20;
 absl::StatusOr<JsonlRecord> ParseJsonlRecord(absl::string_view line, absl::string_view file,
                                              int64_t line_number);
@@ -54,8 +56,9 @@ absl::StatusOr<JsonlRecord> ParseJsonlRecord(absl::string_view line, absl::strin
 // What is to be continued: a text, or a conversation whose last message is not the assistant's.
 struct PromptRecord {
   std::string prompt;
-  JinjaValue messages;  // null where it is a text
-  int64_t line = 0;     // of its file
+  Conversation chat;  // without messages where it is a text
+  bool is_chat() const { return !chat.messages.is_null(); }
+  int64_t line = 0;  // of its file
   // What the answer should be, where the file says it.
   std::optional<std::string> target = {};
 };

@@ -99,6 +99,11 @@ absl::Status ForEachSample(const TokenSource& source, int64_t most_tokens,
 
 }  // namespace
 
+SampleLayout LayoutByData(const TokenSource& source) {
+  return source.has_samples() && source.has_prompts() ? SampleLayout::kPadded
+                                                      : SampleLayout::kWindows;
+}
+
 absl::Status CheckSampleLayout(SampleLayout layout, const TokenSource& source) {
   if (layout == SampleLayout::kWindows || source.has_samples()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(

@@ -19,6 +19,10 @@
 
 namespace spillway {
 
+// kPadded for lines with prompts or conversations, kWindows for texts and for files of which some
+// do not say where samples begin.
+SampleLayout LayoutByData(const TokenSource& source);
+
 // kInvalidArgument where samples are asked for and a file does not say where they begin.
 absl::Status CheckSampleLayout(SampleLayout layout, const TokenSource& source);
 

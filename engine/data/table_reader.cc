@@ -9,7 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "engine/base/shell_line.h"
 #include "engine/data/line_reader.h"
+#include "engine/data/utf8_repair.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -32,6 +34,12 @@ class TableRows {
           absl::StripAsciiWhitespace(line).empty() && !(tabs_ && absl::StrContains(line, '\t'));
       if (blank && names_.size() != 1) return absl::OkStatus();
       first_line_ = number;
+    }
+    if (const size_t valid = ValidUtf8Prefix(line); valid < line.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path_, ":", number, ": byte ", valid + 1, " of the line is not UTF-8: `",
+          ShellLine({"iconv", "-f", "latin1", "-t", "utf-8", path_}), " > ",
+          ShellLine({absl::StrCat("utf8.", tabs_ ? "tsv" : "csv")}), "` (or another encoding)"));
     }
     if (tabs_) {
       if (std::count(line.begin(), line.end(), '\t') >= kMostColumns) return TooManyCells();

@@ -17,8 +17,8 @@ namespace spillway {
 //
 // Calls take(names, cells, line) for each row, as many cells as names, with the line on which it
 // begins; its first error ends the reading. kInvalidArgument, "FILE:LINE: ...", for other numbers
-// of cells, a quote that does not end, and a file without a row of names. Memory is bounded by a
-// row.
+// of cells, a quote that does not end, bytes that are no UTF-8, and a file without a row of names.
+// Memory is bounded by a row.
 using TakeTableRow = std::function<absl::Status(
     const std::vector<std::string>& names, const std::vector<std::string>& cells, int64_t line)>;
 absl::Status ReadTable(const std::string& path, bool tabs, const TakeTableRow& take);

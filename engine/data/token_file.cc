@@ -76,7 +76,7 @@ absl::StatusOr<TokenFile> TokenFile::OpenNpy(absl::string_view path,
 
 absl::StatusOr<TokenFile> TokenFile::Encode(absl::string_view path, const Tokenizer& tokenizer,
                                             absl::string_view scratch_directory, bool begins_lines,
-                                            bool ends_lines) {
+                                            bool ends_lines, ChatClock chat_clock) {
   const std::string name(path);
   ASSIGN_OR_RETURN(const PlainFile text, OpenData(name));  // refuses what is missing or empty
   ASSIGN_OR_RETURN(ScratchFile encoded, ScratchFile::Create(scratch_directory));
@@ -89,6 +89,7 @@ absl::StatusOr<TokenFile> TokenFile::Encode(absl::string_view path, const Tokeni
   DataSink sink;
   sink.begins_lines = begins_lines;
   sink.ends_lines = ends_lines;
+  sink.chat_clock = chat_clock;
   bool begins = false;
   sink.begin_sample = [&] { begins = true; };
   sink.take = [&](const std::vector<uint32_t>& tokens, bool carry_loss) {

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "engine/data/jinja_render.h"
 #include "engine/data/npy_header.h"
 #include "engine/data/scratch_file.h"
 #include "engine/data/steady_file.h"
@@ -32,10 +33,11 @@ class TokenFile {
   static absl::StatusOr<TokenFile> OpenNpy(absl::string_view path,
                                            absl::string_view scratch_directory);
   // .txt or .jsonl, encoded into a file in `scratch_directory` that loses its name at once.
-  // `begins_lines`, `ends_lines`: DataSink's.
+  // `begins_lines`, `ends_lines`, `chat_clock`: DataSink's.
   static absl::StatusOr<TokenFile> Encode(absl::string_view path, const Tokenizer& tokenizer,
                                           absl::string_view scratch_directory,
-                                          bool begins_lines = true, bool ends_lines = true);
+                                          bool begins_lines = true, bool ends_lines = true,
+                                          ChatClock chat_clock = {});
 
   int64_t size() const { return format_.tokens; }
   // Whether it says where samples begin: a .jsonl does.

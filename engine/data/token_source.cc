@@ -32,7 +32,7 @@ absl::StatusOr<TokenFile> OpenPart(const std::string& path, const TokenSourceOpt
         absl::StrCat(path, ": text needs a tokenizer: --tokenizer DIR, chars or bytes"));
   }
   return TokenFile::Encode(path, *options.tokenizer, options.scratch_directory,
-                           options.begins_lines, options.ends_lines);
+                           options.begins_lines, options.ends_lines, options.chat_clock);
 }
 
 // What a data set is, found by reading every token once.
@@ -88,6 +88,7 @@ absl::StatusOr<std::unique_ptr<TokenSource>> TokenSource::Open(const TokenSource
     source->size_ += part.size();
     source->parts_.push_back(std::move(part));
   }
+  source->with_loss_ = inventory.with_loss;
   source->names_ = absl::StrJoin(options.files, ", ");
   if (options.window_tokens > 0) RETURN_IF_ERROR(source->CheckWindow(options.window_tokens));
   if (inventory.with_loss == 0) {

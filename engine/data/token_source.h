@@ -32,6 +32,7 @@ struct TokenSourceOptions {
   // that is not empty will do.
   int64_t window_tokens = 0;
   bool begins_lines = true, ends_lines = true;  // DataSink's
+  ChatClock chat_clock = {};                    // DataSink's
 };
 
 // Immutable once open: any thread.
@@ -55,6 +56,9 @@ class TokenSource {
 
   // Whether all files say where samples begin: .jsonl does.
   bool has_samples() const;
+  // Whether some tokens carry no loss: those of prompts, and of conversations what the assistant
+  // does not say.
+  bool has_prompts() const { return with_loss_ < size_; }
   // Tokens are below this.
   int64_t vocabulary() const { return vocabulary_; }
   // The files, for messages.
@@ -72,7 +76,7 @@ class TokenSource {
   std::vector<TokenFile> parts_;
   std::vector<int64_t> starts_;  // of each part
   int64_t vocabulary_ = 0;
-  int64_t size_ = 0;
+  int64_t size_ = 0, with_loss_ = 0;
   std::string names_;
   std::string fingerprint_;
   std::vector<int64_t> learnt_ends_;

@@ -12,9 +12,11 @@ std::optional<uint32_t> EndOfTurn(const Tokenizer& tokenizer) {
   const auto format = tokenizer.chat();
   if (!format.ok()) return std::nullopt;
   constexpr absl::string_view kAnswer = "Spillway";
-  const JinjaValue messages = {{{"role", "user"}, {"content", "Hi"}},
-                               {{"role", "assistant"}, {"content", std::string(kAnswer)}}};
-  const auto written = (*format)->RenderText(messages, /*add_generation_prompt=*/false);
+  Conversation conversation;
+  conversation.messages = {{{"role", "user"}, {"content", "Hi"}},
+                           {{"role", "assistant"}, {"content", std::string(kAnswer)}}};
+  const auto written =
+      (*format)->RenderText(conversation, /*add_generation_prompt=*/false, ChatTimeNow());
   if (!written.ok()) return std::nullopt;
   const absl::string_view text = written->text;
   const size_t answer = text.rfind(kAnswer);

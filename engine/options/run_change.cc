@@ -19,7 +19,7 @@ const std::vector<Changeable>& AllChangeable() {
       {"clip", {"clip"}},
       {"micro-batch", {"micro-batch", "accumulate"}},
       {"threads", {"threads"}},
-      {"data", {"data"}},
+      {"data", {"data", "chat-date"}},
   };
   return all;
 }

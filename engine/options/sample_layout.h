@@ -4,6 +4,9 @@
 namespace spillway {
 
 enum class SampleLayout {
+  // Not said: pairs and conversations are padded, texts are windows; a run that is resumed goes on
+  // as it began.
+  kByData,
   kWindows,  // so many tokens of the sequence that all tokens make
   kPadded,   // one line of a .jsonl
   kPacked,   // whole lines, as many as have room

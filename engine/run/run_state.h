@@ -83,6 +83,11 @@ absl::Status CheckEncodable(const RunState& state);
 // version. Pure.
 absl::StatusOr<RunState> DecodeRunState(const std::string& text);
 
+// Names in an identity of what a run that is resumed takes from its commit where nothing is said:
+// how samples lie ("padded", "packed to the maximum"; windows are not named), and the day that its
+// chat template writes.
+inline constexpr char kSamplesName[] = "samples", kChatDateName[] = "chat-date";
+
 // The values of `options` that decide a run's bits, by the flags' names, with
 // options.identity in front. The version of the identity is one of them.
 std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions& options);

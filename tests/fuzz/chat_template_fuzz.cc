@@ -8,7 +8,7 @@ namespace {
 
 // Whether the template takes these messages; what is learnt of them lies in the text, in order.
 bool Renders(const ChatFormat& format, const JinjaValue& messages) {
-  const auto chat = format.Render(messages);
+  const auto chat = format.Render({messages}, absl::CivilSecond(2026, 2, 3));
   if (!chat.ok()) {
     return Refuse(chat.status(),
                   {absl::StatusCode::kInvalidArgument, absl::StatusCode::kUnimplemented,

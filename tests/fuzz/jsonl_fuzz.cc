@@ -16,11 +16,12 @@ struct Outcome {
 
 Outcome ReadCut(absl::string_view text, size_t cut) {
   Outcome outcome;
-  LineReader reader(
-      "fuzz.jsonl", TakeRecords("fuzz.jsonl", [&](const JsonlRecord& record) {
-        outcome.texts.push_back(record.prompt + "|" + record.text + "|" + record.messages.dump());
-        return absl::OkStatus();
-      }));
+  LineReader reader("fuzz.jsonl", TakeRecords("fuzz.jsonl", [&](const JsonlRecord& record) {
+                      outcome.texts.push_back(record.prompt + "|" + record.text + "|" +
+                                              record.chat.messages.dump() +
+                                              record.chat.variables.dump());
+                      return absl::OkStatus();
+                    }));
   outcome.status = reader.Next(text.substr(0, cut));
   if (outcome.status.ok()) outcome.status = reader.Next(text.substr(cut));
   if (outcome.status.ok()) outcome.status = reader.Finish();

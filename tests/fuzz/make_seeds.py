@@ -292,11 +292,30 @@ def data():
         pieces, normalizer=several("Sequence", "normalizers", doubles), added_tokens=[{"id": 3, "content": "ll"}])))
     for path in sorted((GOLDEN / "chat").glob("*.jinja")):
         accepted("chat_template", path.name.removesuffix(".jinja"), path.read_text(encoding="utf-8"))
+    for path in sorted((GOLDEN / "chat/tools").glob("*.jinja")):
+        if path.name != "split_once.jinja":  # refuses an answer without a question
+            accepted("chat_template", "tools_" + path.name.removesuffix(".jinja"), path.read_text(encoding="utf-8"))
+    write("chat_template", "expressions", (GOLDEN / "chat_expressions.txt").read_text(encoding="utf-8"))
+    write("chat_template", "long_chain", "{{ 1" + "+1" * 10_000 + " }}")
+    write("chat_template", "long_concatenation", "{{ messages[0].content" + " ~ 'a' * 9" * 2_000 + " }}")
+    write("chat_template", "long_filters", "{{ 'a'" + "|upper" * 10_000 + " }}")
+    write("chat_template", "endless_macro", "{% macro f(n) %}{% for i in [n] %}{{ f([n, i]) }}{% endfor %}{% endmacro %}{{ f(1) }}")
+    write("chat_template", "work", "{% set t = 'ab' * 100000 %}{% for i in range(99999) %}{% set x = 'b' * 999 in t %}"
+          "{% set x = t.split('ba', i) | sort | tojson(indent=9) %}{% set x = t[::-1].replace('', t) %}{% endfor %}")
+    write("chat_template", "doubling", "{% set n = namespace(t='a', l=[]) %}{% for i in range(99) %}{% set n.l = [n.l, n.l] %}"
+          "{% set n.t = n.t + n.t %}{% endfor %}{{ n.l }}{{ n.l == n.l }}{{ n.l | tojson }}")
 
     accepted("jsonl", "texts", '{"text": "a\\n\\u00e9"}\n\n{"text": "b", "id": 3}\r\n')
     accepted("jsonl", "prompts", '{"prompt": "a", "completion": "b"}\n'
                               '{"completion": "", "prompt": "\\ud83d\\ude00"}')
     accepted("jsonl", "chats", '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n')
+    accepted("jsonl", "tools", json.dumps({
+        "system": "a", "tools": json.dumps([{"function": {"name": "f"}}]), "chat_template_kwargs": {"k": [1]}, "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "a"}]},
+            {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": {}}}], "train": False},
+            {"role": "tool", "tool_call_id": "1", "content": "b"}, {"role": "assistant", "content": "c", "weight": 1}]}) + "\n")
+    accepted("jsonl", "turns", json.dumps({"prompt": [{"role": "user", "content": "a"}],
+                                           "completion": [{"role": "assistant", "content": "b"}]}))
     write("jsonl", "wrong", '{"text": "a"}\n{"messages": []}\n{"text": 1}\n')
     accepted("tokenizer_encode", "mixed", "ab abab  one <s> <r\n\n e\u0301\u0323 \u1112\u1161\u11ab one_ <r  \n\n "
           "\U0001f468\u200d\U0001f469 123\u3000<s>".encode() + b"\xff\xe2\x82")
@@ -630,7 +649,9 @@ KEYS = {
 WORDS = {
     "chat_template": "{% %} {{ }} {# #} {%- -%} for endfor if elif else endif set endset macro endmacro generation "
                      "endgeneration loop.index0 loop.last messages add_generation_prompt raise_exception( namespace( "
-                     "|trim |tojson |length is defined not in [-1] [1:] bos_token eos_token".split(),
+                     "|trim |tojson |length is defined not in [-1] [1:] bos_token eos_token call endcall with filter raw endraw "
+                     "strftime_now( .split( .replace( |dictsort |map(attribute= |selectattr( |sort(attribute= |items caller() "
+                     "varargs loop.previtem tools".split(),
     "launch_environment": ["[1-3]", "(x2)", "node[01-12]", ",", "="],
     "hostfile": [" slots=", "#", "\n", "1048576"],
     "npy_header": ["\x93NUMPY", "'descr': ", "'<u2'", "'|i1'", "'fortran_order': ", "False", "'shape': ", "(3,)"],

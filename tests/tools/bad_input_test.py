@@ -168,8 +168,8 @@ class DataTest(BadInput):
     def test_layouts_of_others(self):
         for row, words in (({"instruction": "a", "output": "b"}, ["looks like alpaca", "jq -c"]),
                            ({"chosen": "a", "rejected": "b"}, ["DPO is not supported"]),
-                           ({"messages": [{"role": "assistant", "content": None, "tool_calls": [{}]}]},
-                            ["tool_calls", "not supported"]),
+                           ({"messages": [{"role": "assistant", "content": "a", "images": ["b.png"]}]},
+                            ["images", "not supported"]),
                            ({"messages": [{"role": "assistant", "content": None}]}, ["content", "null"])):
             self.refuse(2, "x.jsonl:1", *words, data=self.write("x.jsonl", json.dumps(row) + "\n"),
                         tokenizer="chars")

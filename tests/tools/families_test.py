@@ -297,6 +297,51 @@ class FamiliesTest(CliTest):
         with open(os.path.join(self.output, "eval.jsonl"), encoding="utf-8") as rows:
             self.assertEqual(json.loads(rows.readline())["labels"], sum(labels))
 
+    def test_what_a_line_is_by_default(self):
+        # Pairs are rows of their own, as when that is said.
+        by_data = self.train_pairs()
+        self.assert_run(by_data, 0, "8 samples, padded, as prompts and conversations are; the longest has 15")
+        labels = [c + 1 for _, c in self.PAIRS]
+        self.assertEqual([row["labels"] for row in self.rows()],
+                         [labels[i] + labels[i + 1] for i in range(0, 8, 2)])
+        self.assertEqual(read_json(self.output, "config.resolved.json")["samples"],
+                         {"value": "padded", "source": "derived"})
+        self.assert_run(self.train_pairs(resume=True, samples="padded"), 0)  # it is the same run
+        self.assert_run(self.train_pairs(resume=True, steps=5, samples="windows"), 2,
+                        "samples was padded and is now not given")
+        # A run that began with windows stays with them, and held-out pairs are laid as the data is.
+        self.begin_afresh()
+        held_out = self.path("pairs.jsonl")
+        self.assert_run(self.train_pairs(samples="windows", steps=2), 0, "windows of 16 tokens")
+        going_on = self.train_pairs(resume=True, steps=3)
+        self.assert_run(going_on, 0, "--samples windows, as the run began", "resuming after step 2")
+        # Texts are windows, and so are pairs beside what does not say where samples begin.
+        texts = self.write("texts.jsonl", 20 * (json.dumps({"text": "some text. " * 3}) + "\n"))
+        self.begin_afresh()
+        self.assert_run(self.train_pairs(data=texts, eval_data=held_out), 0,
+                        "texts.jsonl: windows of 16 tokens, as its lines are plain texts")
+        self.begin_afresh()
+        self.assert_run(self.train_pairs(data=[held_out, self.write("t.txt", "text. " * 30)]), 0,
+                        "windows of 16 tokens, as not all files say where samples begin")
+
+    def test_a_day_in_a_template_is_the_run_s(self):
+        tokenizer = read_json(os.path.dirname(GOLDEN), "tokenizers/qwen2/tokenizer.json")
+        self.write("model-in/tokenizer.json", tokenizer)
+        self.write("model-in/chat_template.jinja",
+                   "{{ strftime_now('%Y-%m-%d') }}{% for m in messages %}{{ m.role + ': ' + m.content + '\n' }}"
+                   "{% endfor %}{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}")
+        self.write("model-in/config.json", LLAMA | {"vocab_size": 4096, "max_position_embeddings": 128})
+        said = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "Nobody."}]
+        data = self.write("chat.jsonl", 8 * (json.dumps({"messages": said}) + "\n"))
+        words = {"data": data, "seq_len": 64, "steps": 2}
+        self.assert_run(self.train(**words, chat_date="2026-01-31"), 0)
+        self.assertEqual(read_json(self.output, "config.resolved.json")["chat-date"]["value"], "2026-01-31")
+        self.assert_run(self.train(**words | {"steps": 3}, resume=True, chat_date="2026-02-01"), 2,
+                        "chat-date was 2026-01-31 and is now 2026-02-01")
+        # On any later day.
+        self.assert_run(self.train(**words | {"steps": 3}, resume=True), 0, "resuming after step 2")
+        self.assert_run(self.train(**words, chat_date="31.1.2026"), 2, "--chat-date 31.1.2026: a day is YYYY-MM-DD")
+
     def test_packed_lines(self):
         changes = {"packing": True, "micro_batch": 1, "steps": 8}
         # In the order in which rows are full: 8 + 3 + 3 + 2, 8 + 8; and 14, 15.

@@ -64,7 +64,7 @@ class RanksRunTest(RanksCase):
         lines = [json.dumps({"prompt": "p" * (i % 13), "completion": "c" * (1 + i * i % 17)})
                  for i in range(200)]
         changes = {"data": self.write("data.jsonl", "\n".join(lines)), "tokenizer": "bytes",
-                   "steps": 6, "schedule": "linear", "warmup": 3}
+                   "samples": "windows", "steps": 6, "schedule": "linear", "warmup": 3}
         self.go(1, **changes)
         expected = self.rows()
         for ranks in (2, 3):

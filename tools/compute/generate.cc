@@ -53,7 +53,7 @@ absl::StatusOr<Started> Start(const GenerateTask& task) {
   }
   PromptCounts counts;
   auto prompt = EncodePrompt(task, *model, task.prompt,
-                             task.chat ? UserMessage(task.prompt) : JinjaValue(), &counts);
+                             task.chat ? UserMessage(task.prompt) : Conversation(), &counts);
   if (!prompt.ok()) return Annotate(prompt.status(), "--prompt");
   if (counts.doubled > 0) {
     LogWarning("--prompt begins with a token that is put before each text as well: take it out");

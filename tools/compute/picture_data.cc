@@ -53,7 +53,7 @@ absl::Status RefusePictureFlags(const RunConfig& config, const ModelConfig& mode
 absl::Status RefuseTextFlags(const RunConfig& config) {
   const std::pair<bool, const char*> flags[] = {
       {config.seq_len > 0, "--seq-len"},
-      {config.samples != SampleLayout::kWindows, "--samples, --packing"},
+      {config.samples != SampleLayout::kByData, "--samples, --packing"},
       {config.pad_to_max_length, "--pad-to-max-length"},
       {!config.tokenizer.empty(), "--tokenizer"},
       {!config.text_keys.texts.empty() || !config.text_keys.label.empty(),

@@ -123,9 +123,9 @@ absl::StatusOr<PromptFile> ReadPromptFile(const PredictTask& task, const TextMod
       }
       continue;
     }
-    const bool said = task.chat && record.messages.is_null();
+    const bool said = task.chat && !record.is_chat();
     auto prompt = EncodePrompt(task, model, record.prompt,
-                               said ? UserMessage(record.prompt) : record.messages, &counts);
+                               said ? UserMessage(record.prompt) : record.chat, &counts);
     if (!prompt.ok()) {
       return Annotate(prompt.status(), absl::StrCat(task.data, ":", record.line));
     }
@@ -195,10 +195,10 @@ absl::StatusOr<ordered_json> RowOf(const TextModel& model, const PromptRecord& r
     return row;
   }
   const Continuation& made = windows.front().second;
-  if (record.messages.is_null()) {
+  if (!record.is_chat()) {
     row["prompt"] = record.prompt;
   } else {
-    row["messages"] = record.messages;
+    row["messages"] = record.chat.messages;
   }
   row["completion"] = made.text;
   row["tokens"] = made.tokens.size();

@@ -5,6 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/civil_time.h"
+#include "engine/data/chat_format.h"
 #include "engine/torch/labelled_dataset.h"
 #include "engine/torch/masked_dataset.h"
 #include "engine/torch/sample_dataset.h"
@@ -120,6 +122,7 @@ absl::Status ResolveTask(RunConfig& config, DecoderConfig& model) {
   }
   model.label_smoothing = config.train.label_smoothing;
   if (!model.classifier && model.encoder == nullptr && !model.masked) return absl::OkStatus();
+  if (config.samples == SampleLayout::kByData) config.samples = SampleLayout::kWindows;
   if (config.samples == SampleLayout::kPacked) {
     return absl::InvalidArgumentError(
         absl::StrCat("--packing (--samples packed) is for language models: texts that are ",
@@ -148,6 +151,13 @@ absl::StatusOr<std::unique_ptr<RunData>> RunData::Open(const RunConfig& config,
   return data;
 }
 
+// Null without a tokenizer or a template.
+const ChatFormat* ChatOf(const Tokenizer* tokenizer) {
+  if (tokenizer == nullptr) return nullptr;
+  const auto chat = tokenizer->chat();
+  return chat.ok() ? *chat : nullptr;
+}
+
 std::vector<std::pair<std::string, std::string>> RunData::Identity() const {
   if (model_.hears()) {
     const SpeechTask& task = config_.speech;
@@ -167,13 +177,19 @@ std::vector<std::pair<std::string, std::string>> RunData::Identity() const {
                                       ? "token_classification"
                                       : ProblemName(*model_.classifier->problem));
   }
+  const ChatFormat* const chat = ChatOf(tokenizer_);
+  if (chat != nullptr && chat->reads_clock() && train_.tokens->has_prompts() &&
+      config_.chat_clock) {
+    identity.emplace_back(kChatDateName,
+                          absl::FormatCivilTime(absl::CivilDay(*config_.chat_clock)));
+  }
   if (model_.masked) {
     identity.emplace_back("masked",
                           absl::StrCat(config_.mask_probability.value_or(kMaskProbability)));
   }
   // Of windows it is not said: commits of before there was anything else do not either.
   if (train_.layout != SampleLayout::kWindows) {
-    identity.emplace_back("samples",
+    identity.emplace_back(kSamplesName,
                           absl::StrCat(train_.layout == SampleLayout::kPacked ? "packed" : "padded",
                                        config_.pad_to_max_length ? " to the maximum" : ""));
   }
@@ -243,10 +259,15 @@ absl::StatusOr<RunData::Laid> RunData::Lay(const std::vector<std::string>& files
   options.begins_lines = !model_.masked;
   options.ends_lines = !model_.masked || config_.samples == SampleLayout::kWindows;
   if (model_.masked) RETURN_IF_ERROR(MaskTokenOf(tokenizer_).status());
+  options.chat_clock = config_.chat_clock;
   Laid laid;
   ASSIGN_OR_RETURN(laid.tokens, TokenSource::Open(options));
   const TokenSource& tokens = *laid.tokens;
-  if (!evaluated || tokens.has_samples()) laid.layout = config_.samples;
+  if (!evaluated) {
+    laid.layout = config_.samples == SampleLayout::kByData ? LayoutByData(tokens) : config_.samples;
+  } else if (tokens.has_samples()) {
+    laid.layout = train_.layout;
+  }
   RETURN_IF_ERROR(CheckSampleLayout(laid.layout, tokens));
   RETURN_IF_ERROR(model_.masked ? LayMasked(laid) : LayRows(laid));
   return laid;
@@ -255,7 +276,17 @@ absl::StatusOr<RunData::Laid> RunData::Lay(const std::vector<std::string>& files
 absl::Status RunData::LayRows(Laid& laid) const {
   const TokenSource& tokens = *laid.tokens;
   const int64_t seq_len = config_.seq_len;
-  if (laid.layout == SampleLayout::kWindows) return tokens.CheckWindow(seq_len);
+  const bool by_data = config_.samples == SampleLayout::kByData;
+  if (laid.layout == SampleLayout::kWindows) {
+    RETURN_IF_ERROR(tokens.CheckWindow(seq_len));
+    if (!tokens.has_samples() && !tokens.has_prompts()) return absl::OkStatus();
+    LogInfo(absl::StrCat(tokens.names(), ": windows of ", seq_len, " tokens",
+                         !by_data ? ""
+                         : tokens.has_prompts()
+                             ? ", as not all files say where samples begin (--samples)"
+                             : ", as its lines are plain texts (--samples padded: a row each)"));
+    return absl::OkStatus();
+  }
   const bool pack = laid.layout == SampleLayout::kPacked;
   ASSIGN_OR_RETURN(
       laid.rows, SampleRows::Lay(tokens, {seq_len, pack, ScratchDirectory(config_.train.output)}));
@@ -266,7 +297,8 @@ absl::Status RunData::LayRows(Laid& laid) const {
         &text, " packed into %d rows, which are %.0f%% full", rows.size(),
         100.0 * static_cast<double>(rows.positions()) / static_cast<double>(rows.size() * seq_len));
   } else {
-    absl::StrAppend(&text, ", padded; the longest has ", rows.longest(), " positions");
+    absl::StrAppend(&text, ", padded", by_data ? ", as prompts and conversations are" : "",
+                    "; the longest has ", rows.longest(), " positions");
   }
   LogInfo(text);
   return absl::OkStatus();

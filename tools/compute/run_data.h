@@ -49,6 +49,8 @@ class RunData : public TaskData {
   std::vector<int64_t> LearntEnds() const override {
     return train_.tokens && !model_.masked ? train_.tokens->learnt_ends() : std::vector<int64_t>();
   }
+  // Of a language model: how samples of the data lie, whether that was said or not.
+  SampleLayout layout() const { return train_.layout; }
   // Those that are evaluated; null: there are none, or the model makes no texts of others.
   TargetDataset* evaluated_targets() const { return evaluation_.targets; }
 

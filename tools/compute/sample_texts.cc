@@ -54,8 +54,8 @@ absl::StatusOr<std::unique_ptr<SampleTexts>> SampleTexts::Open(const RunConfig& 
 absl::Status SampleTexts::Add(const RunConfig& config, const PromptRecord& record) {
   PromptCounts counts;
   ASSIGN_OR_RETURN(Prompt prompt, EncodePrompt({tokenizer_, model_, config.pairs.keys.source_prefix,
-                                                config.pairs.max_source_length},
-                                               record.prompt, record.messages, &counts));
+                                                config.pairs.max_source_length, config.chat_clock},
+                                               record.prompt, record.chat, &counts));
   prompt.number = prompts_.size();
   // The last token of a text is not read.
   const auto length =
@@ -70,9 +70,10 @@ absl::Status SampleTexts::Add(const RunConfig& config, const PromptRecord& recor
   longest_.target = std::max(longest_.target, length);
   longest_.source = std::max(longest_.source, static_cast<int64_t>(prompt.source.size()));
   std::string shown = record.prompt;
-  if (!record.messages.is_null()) {
+  if (record.is_chat()) {
     ASSIGN_OR_RETURN(const ChatFormat* const format, tokenizer_.chat());
-    ASSIGN_OR_RETURN(const JinjaText written, format->RenderText(record.messages, true));
+    ASSIGN_OR_RETURN(const JinjaText written,
+                     format->RenderText(record.chat, true, config.chat_clock));
     shown = written.text;
   }
   shown_.push_back(std::move(shown));

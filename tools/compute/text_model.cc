@@ -359,21 +359,23 @@ int64_t LongestSource(const TextTask& task, const DecoderConfig& model) {
   return std::min(task.max_source_length.value_or(kMostSourceTokens), model.longest_sequence());
 }
 
-JinjaValue UserMessage(const std::string& content) {
+Conversation UserMessage(const std::string& content) {
   const JinjaValue message = {{"role", "user"}, {"content", content}};
-  return JinjaValue::array({message});
+  Conversation chat;
+  chat.messages = JinjaValue::array({message});
+  return chat;
 }
 
 absl::StatusOr<Prompt> EncodePrompt(const TextTask& task, const TextModel& model,
-                                    const std::string& prompt, const JinjaValue& messages,
+                                    const std::string& prompt, const Conversation& chat,
                                     PromptCounts* counts) {
   const DecoderConfig& decoder = model.config.decoder;
   return EncodePrompt({*model.tokenizer, decoder, task.source_prefix, LongestSource(task, decoder)},
-                      prompt, messages, counts);
+                      prompt, chat, counts);
 }
 
 absl::StatusOr<Prompt> EncodePrompt(const PromptForm& form, const std::string& prompt,
-                                    const JinjaValue& messages, PromptCounts* counts) {
+                                    const Conversation& chat, PromptCounts* counts) {
   const Tokenizer& tokenizer = form.tokenizer;
   const DecoderConfig& decoder = form.model;
   Prompt encoded;
@@ -383,7 +385,7 @@ absl::StatusOr<Prompt> EncodePrompt(const PromptForm& form, const std::string& p
         "rows with \"audio\"");
   }
   if (decoder.encoder) {
-    if (!messages.is_null()) {
+    if (!chat.messages.is_null()) {
       return absl::InvalidArgumentError(
           "conversations are for language models: this one makes a text from a text");
     }
@@ -394,9 +396,9 @@ absl::StatusOr<Prompt> EncodePrompt(const PromptForm& form, const std::string& p
     return encoded;
   }
   std::vector<int64_t>& tokens = encoded.tokens;
-  if (!messages.is_null()) {
+  if (!chat.messages.is_null()) {
     ASSIGN_OR_RETURN(const ChatFormat* const format, tokenizer.chat());
-    ASSIGN_OR_RETURN(const JinjaText written, format->RenderText(messages, true));
+    ASSIGN_OR_RETURN(const JinjaText written, format->RenderText(chat, true, form.chat_clock));
     ASSIGN_OR_RETURN(tokens, tokenizer.Encode(written.text));
   } else {
     ASSIGN_OR_RETURN(const std::vector<int64_t> text, tokenizer.Encode(prompt));

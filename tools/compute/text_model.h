@@ -8,6 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "engine/adapters/adapter_file.h"
+#include "engine/data/chat_format.h"
+#include "engine/data/conversation.h"
 #include "engine/data/sound_windows.h"
 #include "engine/data/speech_tokens.h"
 #include "engine/data/tokenizer.h"
@@ -74,6 +76,7 @@ struct PromptForm {
   const DecoderConfig& model;
   std::string source_prefix = {};  // of a model with an encoder...
   int64_t longest_source = 0;      // ... and the tokens that a source has at most
+  ChatClock chat_clock = ChatTimeNow();
 };
 
 // A prompt's tokens, with what the tokenizer puts before a text (Llama's <|begin_of_text|>), or a
@@ -81,16 +84,16 @@ struct PromptForm {
 // with those of another model, or longer than the model's positions. With an encoder the prompt is
 // its source, which loses its end where it is too long.
 absl::StatusOr<Prompt> EncodePrompt(const PromptForm& form, const std::string& prompt,
-                                    const JinjaValue& messages, PromptCounts* counts);
+                                    const Conversation& chat, PromptCounts* counts);
 absl::StatusOr<Prompt> EncodePrompt(const TextTask& task, const TextModel& model,
-                                    const std::string& prompt, const JinjaValue& messages,
+                                    const std::string& prompt, const Conversation& chat,
                                     PromptCounts* counts);
 
 // Tokens of a source at most; what is longer loses its end. REQUIRES: the model reads some.
 int64_t LongestSource(const TextTask& task, const DecoderConfig& model);
 
 // What a user says as a conversation.
-JinjaValue UserMessage(const std::string& content);
+Conversation UserMessage(const std::string& content);
 
 // Where and in what to compute, as the task and this machine have it.
 struct ComputeSettings {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/civil_time.h"
 #include "engine/adapters/adapter_choice.h"
 #include "engine/adapters/adapter_export.h"
 #include "engine/adapters/adapter_file.h"
@@ -22,6 +23,7 @@
 #include "engine/base/stop_signal.h"
 #include "engine/config/run_config.h"
 #include "engine/data/char_tokenizer.h"
+#include "engine/data/chat_format.h"
 #include "engine/data/data_encoder.h"
 #include "engine/data/data_file.h"
 #include "engine/data/data_labels.h"
@@ -365,6 +367,7 @@ absl::Status OpenData(Inputs& in) {
                                             in.samples ? in.samples->longest() : PairLengths()));
   if (!in.tokenizer && config.train.rank == 0) LoadExportedTokenizer(in);
   if (in.samples) in.samples->EndAt(data->LearntEnds());
+  in.config.samples = data->layout();
   in.texts_data = data.get();
   in.data = std::move(data);
   return absl::OkStatus();
@@ -405,6 +408,52 @@ void NameSoundsText(RunConfig& config, const DecoderConfig& model) {
   config.pairs.target_key_given = true;
 }
 
+// The state that --resume goes on from, as far as it can be read now; none: there is none yet.
+std::optional<RunState> StateToResume(const TrainOptions& options) {
+  if (!options.resume) return std::nullopt;
+  auto committed = ReadCommittedState(options.output);
+  if (committed.ok()) return *std::move(committed);
+  if (options.persist.empty()) return std::nullopt;
+  // The newest copy of a commit.
+  FileSystem& files = FileSystem::Real();
+  auto names = files.List(options.persist);
+  if (!names.ok()) return std::nullopt;
+  std::sort(names->rbegin(), names->rend());
+  for (const std::string& name : *names) {
+    auto copy =
+        ReadManifestState(CommitManifestPath(absl::StrCat(options.persist, "/", name)), files);
+    if (copy.ok()) return *std::move(copy);
+  }
+  return std::nullopt;
+}
+
+// How samples lie and the day that a chat template writes, where nothing says them: a run that is
+// resumed goes on as it began, and one that begins writes today.
+void TakeFromCommit(Inputs& in) {
+  RunConfig& config = in.config;
+  const std::optional<RunState> state = StateToResume(config.train);
+  if (!state) {
+    if (!config.chat_clock) config.chat_clock = absl::CivilSecond(absl::CivilDay(*ChatTimeNow()));
+    return;
+  }
+  std::string samples, date;
+  for (const auto& [name, value] : state->identity) {
+    if (name == kSamplesName) samples = value;
+    if (name == kChatDateName) date = value;
+  }
+  absl::CivilDay day;
+  if (!config.chat_clock && absl::ParseCivilTime(date, &day)) {
+    config.chat_clock = absl::CivilSecond(day);
+  }
+  if (config.samples != SampleLayout::kByData) return;
+  config.samples = absl::StartsWith(samples, "padded")   ? SampleLayout::kPadded
+                   : absl::StartsWith(samples, "packed") ? SampleLayout::kPacked
+                                                         : SampleLayout::kWindows;
+  if (samples.empty() && !config.data.empty() && IsText(config.data.front())) {
+    LogInfo("--samples windows, as the run began");
+  }
+}
+
 // All but the config, which is there.
 absl::Status ReadInputs(Inputs& in) {
   RunConfig& config = in.config;
@@ -418,6 +467,7 @@ absl::Status ReadInputs(Inputs& in) {
     RETURN_IF_ERROR(ResolvePictures(config, in.model_config));
   } else {
     NameSoundsText(config, in.model_config.decoder);
+    TakeFromCommit(in);
     RETURN_IF_ERROR(ResolveTask(config, in.model_config.decoder));
     RETURN_IF_ERROR(OpenTokenizer(in));
     RETURN_IF_ERROR(GrowVocabulary(in));
@@ -499,6 +549,14 @@ void RecordDerived(Inputs& in, const TrainOptions& used) {
          : by_characters           ? "chars"
                                    : "model");
   record("seq-len", !sees && model.encoder == nullptr, config.seq_len);
+  const bool lays = !sees && !model.classifier && model.encoder == nullptr;
+  record("samples", lays,
+         config.samples == SampleLayout::kPadded   ? "padded"
+         : config.samples == SampleLayout::kPacked ? "packed"
+                                                   : "windows");
+  const auto chat = in.tokenizer ? in.tokenizer->chat() : absl::NotFoundError("");
+  record("chat-date", lays && chat.ok() && (*chat)->reads_clock() && config.chat_clock,
+         config.chat_clock ? absl::FormatCivilTime(absl::CivilDay(*config.chat_clock)) : "");
   const PairChoice& pairs = config.pairs;
   record("source-key", model.encoder != nullptr, pairs.keys.source);
   record("target-key", model.encoder != nullptr, pairs.keys.target);

@@ -1,5 +1,9 @@
 #include "engine/data/chat_format.h"
 
+#include <regex>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tests/engine/format_testing.h"
 
@@ -13,6 +17,13 @@ std::string GoldenChat(const std::string& name) {
 }
 
 // conversation() of tests/golden/make_chat.py.
+const absl::CivilSecond kChatDay(2026, 2, 3, 4, 5, 6);
+
+absl::StatusOr<JinjaText> TextOfMessages(const ChatFormat& format, const JinjaValue& messages,
+                                         bool prompt) {
+  return format.RenderText({messages}, prompt, kChatDay);
+}
+
 class ConversationMaker {
  public:
   ConversationMaker() {
@@ -21,7 +32,7 @@ class ConversationMaker {
     fragments_ = snippets["fragments"].get<std::vector<std::string>>();
   }
 
-  JinjaValue Conversation(uint64_t number, bool system, bool thinking) {
+  JinjaValue MessagesOf(uint64_t number, bool system, bool thinking) {
     state_ = number + 1;
     JinjaValue messages = JinjaValue::array();
     if (Below(3) == 0 && system) messages.push_back({{"role", "system"}, {"content", Content()}});
@@ -72,7 +83,7 @@ TEST(ChatFormat, EqualsTransformers) {
       uint64_t hash = 0xcbf29ce484222325u;
       for (size_t i = block * kBlock; i < (block + 1) * kBlock; ++i) {
         const auto text =
-            format.RenderText(maker.Conversation(i, system, name == "qwen3"), i % 2 == 1);
+            TextOfMessages(format, maker.MessagesOf(i, system, name == "qwen3"), i % 2 == 1);
         ASSERT_TRUE(text.ok()) << text.status();
         const std::string separated = (i % kBlock == 0 ? "" : std::string(1, '\0')) + text->text;
         for (const char c : separated)
@@ -84,7 +95,7 @@ TEST(ChatFormat, EqualsTransformers) {
 }
 
 std::vector<std::string> Learnt(const ChatFormat& format, const JinjaValue& messages) {
-  const auto chat = format.Render(messages);
+  const auto chat = format.Render({messages}, kChatDay);
   EXPECT_TRUE(chat.ok()) << chat.status();
   std::vector<std::string> parts;
   for (const auto& [begin, end] :
@@ -121,8 +132,8 @@ TEST(ChatFormat, EveryAssistantsTurnIsFound) {
        {"llama2", "llama3.1", "mistral_v3", "qwen2.5", "qwen3", "zephyr", "generation"}) {
     const ChatFormat format = FormatOf(name);
     for (uint64_t i = 0; i < 40; ++i) {
-      const JinjaValue messages = maker.Conversation(i, false, false);
-      const auto chat = format.Render(messages);
+      const JinjaValue messages = maker.MessagesOf(i, false, false);
+      const auto chat = format.Render({messages}, kChatDay);
       // A template may test whether there is content.
       if (!chat.ok()) continue;
       EXPECT_EQ(chat->learnt.size(), messages.size() / 2) << name << " " << i;
@@ -147,7 +158,7 @@ TEST(ChatFormat, AConversationMayBeginWithTheAssistant) {
 
 absl::Status Refusal(const std::string& source) {
   auto format = ChatFormat::Parse(source, "t.jinja", JinjaValue::object());
-  return format.ok() ? format->Render(kTwoTurns).status() : format.status();
+  return format.ok() ? format->Render({kTwoTurns}, kChatDay).status() : format.status();
 }
 
 TEST(ChatFormat, WhatIsWrongIsNamedWithItsLine) {
@@ -164,32 +175,36 @@ TEST(ChatFormat, WhatIsWrongIsNamedWithItsLine) {
       {"{% break %}", StatusCode::kInvalidArgument, "outside a loop"},
       {"\n{{ raise_exception('No ' ~ messages[0].role) }}", StatusCode::kInvalidArgument,
        "t.jinja:2: the template raises: No user"},
-      {"{{ messages.x.y }}", StatusCode::kInvalidArgument, "what is undefined has no \"y\""},
+      {"{{ messages.x.y }}", StatusCode::kInvalidArgument, "is undefined, and has no \"y\""},
       {"{{ 'a' + 1 }}", StatusCode::kInvalidArgument, "a string + a number"},
       {"{{ 1 // 0 }}", StatusCode::kInvalidArgument, "a division by zero"},
       {"{{ range(1000000) }}", StatusCode::kInvalidArgument, "a range of more than"},
-      {"{% macro f() %}{% endmacro %}", StatusCode::kUnimplemented, "{% macro %}"},
-      {"\n{{ strftime_now('%d') }}", StatusCode::kUnimplemented,
-       "t.jinja:2: the function strftime_now"},
-      {"{{ messages | sort }}", StatusCode::kUnimplemented, "the filter sort"},
-      {"{{ 'a'.center(3) }}", StatusCode::kUnimplemented, "the method center of a string"},
-      {"{{ 'a' | trim('a') }}", StatusCode::kUnimplemented, "argument 1 of trim"},
-      {"{{ 'aa' | replace('a', 'b', 1) }}", StatusCode::kUnimplemented, "argument 3 of replace"},
-      {"{{ 'aa'.replace('a', 'b', 0) }}", StatusCode::kUnimplemented, "argument 3 of replace"},
-      {"{{ messages | tojson(sort_keys=true) }}", StatusCode::kUnimplemented,
-       "the argument sort_keys of tojson"},
-      {"{{ 'x' | int(5) }}", StatusCode::kUnimplemented, "argument 1 of int"},
-      {"{{ 'ab'.startswith('b', 1) }}", StatusCode::kUnimplemented, "argument 2 of startswith"},
-      {"{{ 'a,b'.split(sep=',')[0] }}", StatusCode::kUnimplemented, "the argument sep of split"},
-      {"{{ messages | map(attribute='x', default='d') | list }}", StatusCode::kUnimplemented,
-       "the argument default of map"},
+      {"{% include 'x' %}", StatusCode::kUnimplemented, "{% include %}"},
+      {"{% block x %}{% endblock %}", StatusCode::kUnimplemented, "{% block %}"},
+      {"\n{{ strftime_then('%d') }}", StatusCode::kInvalidArgument,
+       "t.jinja:2: there is no function strftime_then"},
+      {"{{ strftime_now('%f') }}", StatusCode::kUnimplemented, "strftime_now with such a format"},
+      {"{{ messages | groupby('role') }}", StatusCode::kUnimplemented, "the filter groupby"},
+      {"{{ 'a'.encode() }}", StatusCode::kUnimplemented, "the method encode of a string"},
+      {"{{ 'a'.x() }}", StatusCode::kInvalidArgument, "there is no method x"},
+      {"{{ 'a' | trim('a', 1) }}", StatusCode::kInvalidArgument, "trim takes 1 arguments, not 2"},
+      {"{{ 'a' | trim(x='a') }}", StatusCode::kInvalidArgument, "trim has no argument x"},
+      {"{{ 'aa'.replace('a') }}", StatusCode::kInvalidArgument, "replace needs an argument new"},
+      {"{{ 'ab'.center('b') }}", StatusCode::kInvalidArgument,
+       "center with a string as width, which is a whole number"},
+      {"{{ 'é' | title }}", StatusCode::kUnimplemented, "title of letters beyond ASCII"},
       {"{{ 1 is prime }}", StatusCode::kUnimplemented, "the test prime"},
-      {"{{ messages }}", StatusCode::kUnimplemented, "writing a list without tojson"},
-      {"{{ 1, 2 }}", StatusCode::kUnimplemented, "a tuple"},
+      {"{% macro f(a) %}{% endmacro %}\n{{ f(1, 2) }}", StatusCode::kInvalidArgument,
+       "t.jinja:2: the macro f takes 1 arguments, not 2"},
+      {"{% macro f(a) %}{% endmacro %}{{ f(b=2) }}", StatusCode::kInvalidArgument,
+       "the macro f has no argument b"},
+      {"{% macro f() %}{% generation %}{% endgeneration %}{% endmacro %}",
+       StatusCode::kUnimplemented, "{% generation %} within a capture"},
+      {"{{ f(*x) }}", StatusCode::kUnimplemented, "a call with *"},
       {"{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
        StatusCode::kResourceExhausted, "does not come to an end"},
       {"{{ messages[0].content }}", StatusCode::kInvalidArgument,
-       "messages[1]: the template does not write this content as it is, and once"},
+       "messages[1]: the template does not write what it says as it is"},
       {"{% for m in messages %}{{ loop.length }}{{ m.content }}{% if loop.last %}.{% endif %}{% "
        "endfor %}",
        StatusCode::kInvalidArgument, "messages[1]: the template ends this turn in another way"},
@@ -211,12 +226,123 @@ TEST(ChatFormat, IsFoundBesideTheTokenizer) {
   WriteFile(scratch / "tokenizer_config.json",
             R"({"eos_token": "<e>", "chat_template": [{"name": "rag", "template": "no"},
                 {"name": "default", "template": "{{ bos_token }}{{ messages[1].content }}{{ eos_token }}"}]})");
-  EXPECT_EQ(ChatFormat::Load(scratch.path())->RenderText(kTwoTurns, false)->text, "<b>Hello. <e>");
+  EXPECT_EQ(TextOfMessages(*ChatFormat::Load(scratch.path()), kTwoTurns, false)->text,
+            "<b>Hello. <e>");
   WriteFile(scratch / "chat_template.jinja", "own");
-  EXPECT_EQ(ChatFormat::Load(scratch.path())->RenderText(kTwoTurns, false)->text, "own");
+  EXPECT_EQ(TextOfMessages(*ChatFormat::Load(scratch.path()), kTwoTurns, false)->text, "own");
   WriteFile(scratch / "chat_template.jinja", "\n{% x %}");
   ExpectError(ChatFormat::Load(scratch.path()).status(), StatusCode::kUnimplemented,
               {"chat_template.jinja:2"});
+}
+
+uint64_t HashOf(const std::string& text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+// A row of conversations.json as the reader of .jsonl gives it.
+Conversation ToolConversation(const JinjaValue& row) {
+  Conversation chat{row["messages"]};
+  if (row.contains("tools")) chat.variables["tools"] = row["tools"];
+  if (row.contains("chat_template_kwargs")) chat.variables.update(row["chat_template_kwargs"]);
+  return chat;
+}
+
+// Templates with macros and tools: texts, generation prompts and what is generated are those of
+// transformers; and without {% generation %} the same is found to be the assistant's.
+TEST(ChatFormat, ToolsAndMacrosEqualTransformers) {
+  const auto expected = nlohmann::ordered_json::parse(GoldenChat("chat/tools/expected.json"));
+  const auto rows = JinjaValue::parse(GoldenChat("chat/tools/conversations.json"));
+  EXPECT_GE(expected.size(), 8u);
+  for (const auto& [name, hashes] : expected.items()) {
+    const std::string source = GoldenChat("chat/tools/" + name + ".jinja");
+    const JinjaValue tokens = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
+    const auto marked = ChatFormat::Parse(source, name, tokens);
+    ASSERT_TRUE(marked.ok()) << marked.status();
+    // Tags that do nothing trim what those would.
+    const std::string without =
+        std::regex_replace(source, std::regex("\\{%([-+]?)\\s*(end)?generation\\s*([-+]?)%\\}"),
+                           "{%$1 set _ = 0 $3%}");
+    const auto unmarked = ChatFormat::Parse(without, name, tokens);
+    ASSERT_TRUE(unmarked.ok()) << unmarked.status();
+    for (size_t i = 0; i < rows.size(); ++i) {
+      SCOPED_TRACE(absl::StrCat(name, " row ", i));
+      const Conversation chat = ToolConversation(rows[i]);
+      const auto text = marked->RenderText(chat, false, kChatDay);
+      if (hashes[i].is_null()) {
+        EXPECT_FALSE(text.ok());
+        continue;
+      }
+      ASSERT_TRUE(text.ok()) << text.status();
+      ASSERT_EQ(absl::StrFormat("%016x", HashOf(text->text)), hashes[i][0]) << text->text;
+      const auto prompt = marked->RenderText(chat, true, kChatDay);
+      ASSERT_TRUE(prompt.ok()) << prompt.status();
+      ASSERT_EQ(absl::StrFormat("%016x", HashOf(prompt->text)), hashes[i][1]) << prompt->text;
+      const auto learnt = [](const ChatText& chat_text) {
+        std::string all;
+        for (const auto& [begin, end] : chat_text.learnt) {
+          absl::StrAppend(&all, all.empty() ? "" : std::string(1, '\0'),
+                          chat_text.text.substr(begin, end - begin));
+        }
+        return all;
+      };
+      const auto by_tags = marked->Render(chat, kChatDay);
+      ASSERT_TRUE(by_tags.ok()) << by_tags.status();
+      ASSERT_EQ(absl::StrFormat("%016x", HashOf(learnt(*by_tags))), hashes[i][2]);
+      // Where the generation prompt writes an empty thought, that is not learnt.
+      if (name == "observations" && rows[i].contains("chat_template_kwargs")) continue;
+      const auto found = unmarked->Render(chat, kChatDay);
+      ASSERT_TRUE(found.ok()) << found.status();
+      ASSERT_EQ(found->text, text->text);
+      ASSERT_EQ(learnt(*found), learnt(*by_tags));
+    }
+  }
+}
+
+const JinjaValue kInParts = {
+    {{"role", "user"},
+     {"content", {{{"type", "text"}, {"text", "a "}}, {{"type", "text"}, {"text", "b"}}}}},
+    {{"role", "assistant"}, {"content", {{{"type", "text"}, {"text", "c"}}}}}};
+
+// A template that goes through parts gets them; another gets their texts.
+TEST(ChatFormat, PartsAreReadByTemplatesThatReadThem) {
+  const auto learnt_of = [](const std::string& source) {
+    const auto format = ChatFormat::Parse(source, "t", JinjaValue::object());
+    const auto text = format->Render({kInParts}, kChatDay);
+    EXPECT_TRUE(text.ok()) << text.status();
+    std::string learnt;
+    for (const auto& [begin, end] : text->learnt) learnt += text->text.substr(begin, end - begin);
+    return text->text + "|" + learnt;
+  };
+  EXPECT_EQ(
+      learnt_of("{% for m in messages %}[{{ m.role }}]{% if m.content is string %}{{ m.content "
+                "}}{% else %}{% for p in m.content %}<{{ p.text }}>{% endfor %}{% endif %}."
+                "{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"),
+      "[user]<a ><b>.[assistant]<c>.|<c>.");
+  EXPECT_EQ(learnt_of("{% for m in messages %}[{{ m.role }}]{{ m.content + '.' }}{% endfor %}"
+                      "{% if add_generation_prompt %}[assistant]{% endif %}"),
+            "[user]a b.[assistant]c.|c.");
+  EXPECT_EQ(learnt_of("{% for m in messages %}[{{ m.role }}]{{ m.content }}.{% endfor %}"
+                      "{% if add_generation_prompt %}[assistant]{% endif %}"),
+            "[user]a b.[assistant]c.|c.");
+}
+
+// Messages that are read and not learnt.
+TEST(ChatFormat, AMessageMayBeLeftUnlearnt) {
+  for (const char* name : {"chatml", "generation"}) {
+    const ChatFormat format = FormatOf(name);
+    const auto chat = format.Render({kTwoTurns, JinjaValue::object(), {1}}, kChatDay);
+    ASSERT_TRUE(chat.ok()) << chat.status();
+    ASSERT_EQ(chat->learnt.size(), 1u);
+    EXPECT_EQ(chat->text.substr(chat->learnt[0].first, 3), "Bye");
+  }
+  const auto twice = ChatFormat::Parse(
+      "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}", "t",
+      JinjaValue::object());
+  ExpectError(twice->Render({kTwoTurns, JinjaValue::object(), {1}}, kChatDay).status(),
+              StatusCode::kInvalidArgument,
+              {"marks 4 stretches as the assistant's for 2 messages"});
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "engine/data/jsonl.h"
 
+#include <set>
+
 #include "tests/engine/format_testing.h"
 
 namespace spillway {
@@ -25,8 +27,8 @@ TEST(Jsonl, TakesConversations) {
           {"role": "assistant", "content": "b"}]})",
       "f", 1);
   ASSERT_TRUE(record.ok()) << record.status();
-  EXPECT_EQ(record->messages.dump(),
-            R"([{"role":"user","content":"a"},{"role":"assistant","content":"b"}])");
+  EXPECT_EQ(record->chat.messages.dump(),
+            R"([{"content":"a","role":"user"},{"role":"assistant","content":"b"}])");
 }
 
 TEST(Jsonl, TakesPartsOfText) {
@@ -35,8 +37,9 @@ TEST(Jsonl, TakesPartsOfText) {
           {"type": "text", "text": "b"}]}, {"role": "assistant", "content": []}]})",
       "f", 1);
   ASSERT_TRUE(record.ok()) << record.status();
-  EXPECT_EQ(record->messages.dump(),
-            R"([{"role":"user","content":"ab"},{"role":"assistant","content":""}])");
+  EXPECT_EQ(record->chat.messages.dump(),
+            R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},)"
+            R"({"role":"assistant","content":[]}])");
 }
 
 TEST(Jsonl, TakesPromptsAndCompletionsThatAreMessages) {
@@ -47,8 +50,33 @@ TEST(Jsonl, TakesPromptsAndCompletionsThatAreMessages) {
       "f", 1);
   ASSERT_TRUE(record.ok()) << record.status();
   EXPECT_FALSE(record->has_prompt);
-  EXPECT_EQ(record->messages.size(), 4u);
-  EXPECT_EQ(record->prompt_answers, 1);
+  EXPECT_EQ(record->chat.messages.size(), 4u);
+  EXPECT_EQ(record->chat.unlearnt, (std::set<size_t>{1}));
+}
+
+// All that a row says of tools and of its messages is the template's, in its order.
+TEST(Jsonl, TakesWhatTemplatesRead) {
+  const auto record = ParseJsonlRecord(
+      R"({"tools": "[{\"z\": 1, \"a\": 2}]", "documents": [], "chat_template_kwargs": {"k": false},
+          "system": "Be brief.", "id": [3], "messages": [
+          {"role": "user", "name": "x", "content": "a", "tool_calls": null, "images": []},
+          {"role": "assistant", "content": null, "reasoning_content": "hm", "train": false,
+           "tool_calls": [{"function": {"name": "f", "arguments": {"z": 1, "a": 2.0}}}]},
+          {"role": "tool", "tool_call_id": "1", "content": "b"},
+          {"role": "assistant", "tool_calls": [{"name": "g"}], "weight": 1},
+          {"role": "assistant", "content": "c", "weight": 0}]})",
+      "f", 1);
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(
+      record->chat.messages.dump(),
+      R"([{"role":"system","content":"Be brief."},)"
+      R"({"role":"user","name":"x","content":"a","images":[]},)"
+      R"({"role":"assistant","content":null,"reasoning_content":"hm",)"
+      R"("tool_calls":[{"function":{"name":"f","arguments":{"z":1,"a":2.0}}}]},)"
+      R"({"role":"tool","tool_call_id":"1","content":"b"},)"
+      R"({"role":"assistant","tool_calls":[{"name":"g"}]},{"role":"assistant","content":"c"}])");
+  EXPECT_EQ(record->chat.variables.dump(), R"({"tools":[{"z":1,"a":2}],"k":false})");
+  EXPECT_EQ(record->chat.unlearnt, (std::set<size_t>{2, 5}));
 }
 
 TEST(Jsonl, LayoutsOfOthersComeWithTheCommandThatMakesOneThatIsRead) {
@@ -104,8 +132,8 @@ TEST(Jsonl, WhatIsWrongIsNamedWithItsLine) {
       {R"({"messages": [{"role": "user", "content": null}]})", "messages[0]: \"content\" is null"},
       {R"({"messages": [{"role": "user", "content": [{"type": "image"}]}]})",
        "a part of the type \"image\""},
-      {R"({"messages": [{"role": "assistant", "content": null, "tool_calls": [1]}]})",
-       "messages[0]: \"tool_calls\" is not supported"},
+      {R"({"messages": [{"role": "assistant", "content": null, "tool_calls": {}}]})",
+       "messages[0]: \"tool_calls\" is a JSON object, not an array"},
       {R"({"messages": [{"from": "human", "value": "a"}]})", "as ShareGPT has them"},
       {R"({"prompt": [{"role": "user", "content": "a"}], "completion": "b"})",
        "\"prompt\" is a JSON array"},
@@ -113,10 +141,29 @@ TEST(Jsonl, WhatIsWrongIsNamedWithItsLine) {
        "no message of \"completion\" is the assistant's"},
       {R"({"prompt": [{"role": "user"}], "completion": []})", "prompt[0] has no \"content\""},
       {R"({"messages": [{"role": "bot", "content": "a"}]})", "the role \"bot\" is none of system"},
-      {R"({"messages": [{"role": "assistant", "content": "a", "tool_calls": [1]}]})",
-       "messages[0]: \"tool_calls\" is not supported"},
-      {R"({"messages": [{"role": "assistant", "content": "a"}], "tools": []})",
-       "\"tools\" is not supported"},
+      {R"({"messages": [{"role": "user", "content": "a", "tool_calls": [1]}]})",
+       "messages[0]: \"tool_calls\" of what is not the assistant's"},
+      {R"({"messages": [{"role": "assistant", "content": "a"}], "tools": {}})",
+       "\"tools\" is a JSON object, not an array"},
+      {R"({"messages": [{"role": "assistant", "content": "a"}], "tools": "[1"})",
+       "unexpected end of input"},
+      {R"({"messages": [{"role": "assistant", "content": "a"}], "documents": "{}"})",
+       "\"documents\" is a JSON object, not an array"},
+      {R"({"messages": [{"role": "assistant", "content": "a"}], "chat_template_kwargs": []})",
+       "\"chat_template_kwargs\" is a JSON array, not an object"},
+      {R"({"messages": [{"role": "assistant", "content": "a"}], "system": ["b"]})",
+       "\"system\" is a JSON array, not a string"},
+      {R"({"messages": [{"role": "system", "content": "a"}], "system": "b"})",
+       "\"system\" and a first message of the system: which of them is meant"},
+      {R"({"messages": [{"role": "user", "content": "a", "images": ["x.png"]}]})",
+       "messages[0]: \"images\" is not supported"},
+      {R"({"messages": [{"role": "assistant", "content": "a", "weight": 0.5}]})",
+       "messages[0]: \"weight\" is 0.5; an answer is learnt (true, 1) or not (false, 0)"},
+      {R"({"messages": [{"role": "user", "content": "a", "train": true}]})",
+       "messages[0]: \"train\" asks to learn what the assistant does not say"},
+      {R"({"messages": [{"role": "assistant", "content": "a", "weight": 0}]})",
+       "no message of \"messages\" is the assistant's and to be learnt"},
+      {R"({"messages": [{"role": null, "content": "a"}]})", "\"role\" is a JSON null"},
       {"{}", "its keys: none"},
       {"{\"text\": \"a\", \"text\": \"b\"}", "the key \"text\" appears twice"},
       {"{\"text\": \"\\ud83d\"}", "surrogate"},
@@ -141,7 +188,7 @@ absl::StatusOr<std::vector<std::string>> PromptsOf(const std::string& name,
   std::vector<std::string> lines;
   for (const PromptRecord& record : *prompts) {
     lines.push_back(std::to_string(record.line) + " " +
-                    (record.messages.is_null() ? record.prompt : record.messages.dump()) +
+                    (record.is_chat() ? record.chat.messages.dump() : record.prompt) +
                     (record.target ? " -> " + *record.target : ""));
   }
   return lines;
@@ -160,6 +207,8 @@ TEST(Prompts, AreLinesOfATextOrKeysOfObjects) {
   EXPECT_EQ(*PromptsOf("p.jsonl", R"({"q": "a", "prompt": "b", "messages": []})", "q"),
             (Lines{"1 a"}));
   const std::string user = R"({"role":"user","content":"a"})";
+  EXPECT_EQ(*PromptsOf("p.jsonl", R"({"system": "s", "messages": [)" + user + "]}"),
+            (Lines{R"(1 [{"role":"system","content":"s"},)" + user + "]"}));
   EXPECT_EQ(*PromptsOf("p.jsonl", R"({"prompt": [)" + user + "]}"), (Lines{"1 [" + user + "]"}));
   EXPECT_EQ(*PromptsOf("p.jsonl",
                        R"({"messages": [)" + user + R"(, {"role": "assistant", "content": "b"}]})"),

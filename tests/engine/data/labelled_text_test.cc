@@ -1,5 +1,6 @@
 #include "engine/data/labelled_text.h"
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/file_system.h"
@@ -93,6 +94,12 @@ TEST_F(LabelledTextTest, BadRowsAreNamedWithTheirLine) {
   EXPECT_THAT(Refusal("a.csv", "text,label\n\"a\"b,0\n"), HasSubstr("beside its quotes"));
   EXPECT_THAT(Refusal("a.csv", "text,text\na,0\n"), HasSubstr("one name"));
   EXPECT_THAT(Refusal("a.csv", ""), HasSubstr("empty"));
+  for (const char* bad : {"caf\xe9", "\xff", "\xe2\x82", "\xed\xa0\x80", "\xc0\xaf"}) {
+    EXPECT_THAT(Refusal("a.csv", absl::StrCat("text,label\na,0\n\"x\n", bad, "\",1\n")),
+                testing::AllOf(HasSubstr("a.csv:4: byte"), HasSubstr("not UTF-8: `iconv -f")));
+    EXPECT_THAT(Refusal("a.tsv", absl::StrCat("text\tlabel\n", bad, "\t1\n")),
+                HasSubstr("a.tsv:2: byte"));
+  }
   EXPECT_THAT(Refusal("a.tsv", "text\tlabel\na\t0\n\t\nb\t1\n"), HasSubstr("a.tsv:3"));
   EXPECT_THAT(Refusal("a.txt", "a"), HasSubstr(".jsonl, .csv or .tsv"));
 }

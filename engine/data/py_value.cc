@@ -1,0 +1,957 @@
+#include "engine/data/py_value.h"
+
+#include <unicode/uchar.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/base/stop_signal.h"
+#include "engine/base/utf8.h"
+#include "engine/data/py_methods.h"
+#include "io/base/check.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+using Kind = PyValue::Kind;
+using PyPairs = std::vector<std::pair<PyValue, PyValue>>;
+
+constexpr size_t kValueBytes = 64;              // about what an element takes
+constexpr size_t kLookBytes = 1 << 20;          // work between two looks at the signal
+constexpr size_t kIndexedFrom = 8;              // keys of a dictionary that are compared one by one
+constexpr int64_t kFarAway = int64_t{1} << 40;  // beyond every slice
+
+// Equal keys, and no others, have equal ones.
+std::string KeyOf(const PyValue& key) {
+  switch (key.kind()) {
+    case Kind::kString:
+      return "s" + PyTextOf(key);
+    case Kind::kBool:
+    case Kind::kInt:
+      return absl::StrCat("n", key.integer());
+    case Kind::kFloat: {
+      const double real = key.real();
+      const bool whole = std::abs(real) < 9e15 && std::floor(real) == real;
+      return whole ? absl::StrCat("n", static_cast<int64_t>(real)) : "f" + PyFloatText(real);
+    }
+    case Kind::kTuple: {
+      std::string text = "(";
+      for (const PyValue& item : PyListOf(key)) {
+        const std::string inner = KeyOf(item);
+        absl::StrAppend(&text, inner.size(), ":", inner);
+      }
+      return text;
+    }
+    default:
+      return "N";
+  }
+}
+
+bool IsPrintable(uint32_t point) {
+  if (point == ' ') return true;
+  switch (u_charType(static_cast<UChar32>(point))) {
+    case U_CONTROL_CHAR:
+    case U_FORMAT_CHAR:
+    case U_SURROGATE:
+    case U_PRIVATE_USE_CHAR:
+    case U_UNASSIGNED:
+    case U_LINE_SEPARATOR:
+    case U_PARAGRAPH_SEPARATOR:
+    case U_SPACE_SEPARATOR:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// repr() of a string.
+std::string QuotedText(const std::string& text) {
+  const bool doubled = absl::StrContains(text, '\'') && !absl::StrContains(text, '"');
+  const char quote = doubled ? '"' : '\'';
+  std::string out(1, quote);
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
+    const uint32_t point = TakeCodePoint(text, &at);
+    if (point == static_cast<uint32_t>(quote) || point == '\\') {
+      absl::StrAppend(&out, "\\", std::string(1, static_cast<char>(point)));
+    } else if (point == '\n' || point == '\r' || point == '\t') {
+      out += point == '\n' ? "\\n" : point == '\r' ? "\\r" : "\\t";
+    } else if (IsPrintable(point)) {
+      out.append(text, begin, at - begin);
+    } else if (point < 0x100) {
+      absl::StrAppendFormat(&out, "\\x%02x", point);
+    } else if (point < 0x10000) {
+      absl::StrAppendFormat(&out, "\\u%04x", point);
+    } else {
+      absl::StrAppendFormat(&out, "\\U%08x", point);
+    }
+  }
+  return out + quote;
+}
+
+void AppendJsonText(absl::string_view text, bool ascii, std::string* out) {
+  *out += '"';
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
+    const uint32_t point = TakeCodePoint(text, &at);
+    constexpr absl::string_view kLetters = "\"\\\n\r\t\b\f", kWritten = "\"\\nrtbf";
+    const size_t letter =
+        point < 0x80 ? kLetters.find(static_cast<char>(point)) : absl::string_view::npos;
+    if (letter != absl::string_view::npos) {
+      *out += '\\';
+      *out += kWritten[letter];
+    } else if (point < 0x20 || (ascii && point >= 0x7f && point < 0x10000)) {
+      absl::StrAppendFormat(out, "\\u%04x", point);
+    } else if (ascii && point >= 0x10000) {
+      absl::StrAppendFormat(out, "\\u%04x\\u%04x", 0xd800 + ((point - 0x10000) >> 10),
+                            0xdc00 + ((point - 0x10000) & 0x3ff));
+    } else {
+      out->append(text.data() + begin, at - begin);
+    }
+  }
+  *out += '"';
+}
+
+std::string EscapedMarkup(const PyValue& value) {
+  const PyTextRep& text = value.rep<PyTextRep>();
+  return text.markup ? text.text : PyEscaped(text.text);
+}
+
+// str() of what stands in a list: a string is quoted.
+absl::Status AppendRepr(const PyValue& value, JinjaWork& work, std::string* out) {
+  switch (value.kind()) {
+    case Kind::kString:
+      RETURN_IF_ERROR(work.Spend(PyTextOf(value).size()));
+      if (value.rep<PyTextRep>().markup) return work.Refused("writing a list with safe strings");
+      *out += QuotedText(PyTextOf(value));
+      return absl::OkStatus();
+    case Kind::kUndefined:
+      *out += "Undefined";
+      return absl::OkStatus();
+    case Kind::kList:
+    case Kind::kTuple: {
+      const std::vector<PyValue>& items = PyListOf(value);
+      const bool list = value.is(Kind::kList);
+      *out += list ? '[' : '(';
+      for (size_t i = 0; i < items.size(); ++i) {
+        RETURN_IF_ERROR(work.Spend(2));
+        if (i > 0) *out += ", ";
+        RETURN_IF_ERROR(AppendRepr(items[i], work, out));
+      }
+      *out += list ? "]" : items.size() == 1 ? ",)" : ")";
+      return absl::OkStatus();
+    }
+    case Kind::kDict: {
+      *out += '{';
+      bool first = true;
+      for (const auto& [key, item] : PyDictOf(value).items()) {
+        RETURN_IF_ERROR(work.Spend(4));
+        if (!std::exchange(first, false)) *out += ", ";
+        RETURN_IF_ERROR(AppendRepr(key, work, out));
+        *out += ": ";
+        RETURN_IF_ERROR(AppendRepr(item, work, out));
+      }
+      *out += '}';
+      return absl::OkStatus();
+    }
+    case Kind::kNone:
+      *out += "None";
+      return absl::OkStatus();
+    case Kind::kBool:
+      *out += value.integer() != 0 ? "True" : "False";
+      return absl::OkStatus();
+    case Kind::kInt:
+      absl::StrAppend(out, value.integer());
+      return absl::OkStatus();
+    case Kind::kFloat:
+      *out += PyFloatText(value.real());
+      return absl::OkStatus();
+    default:
+      return work.Refused("writing " + PyTypeName(value));
+  }
+}
+
+class JsonWriter {
+ public:
+  JsonWriter(const PyJsonOptions& options, JinjaWork& work) : options_(options), work_(work) {}
+
+  absl::Status Write(const PyValue& value, int level) {
+    RETURN_IF_ERROR(work_.Spend(4));
+    switch (value.kind()) {
+      case Kind::kString:
+        RETURN_IF_ERROR(work_.Spend(PyTextOf(value).size()));
+        AppendJsonText(PyTextOf(value), options_.ascii, &out);
+        return absl::OkStatus();
+      case Kind::kNone:
+        out += "null";
+        return absl::OkStatus();
+      case Kind::kBool:
+        out += value.integer() != 0 ? "true" : "false";
+        return absl::OkStatus();
+      case Kind::kInt:
+      case Kind::kFloat:
+        out += Number(value);
+        return absl::OkStatus();
+      case Kind::kList:
+      case Kind::kTuple: {
+        const std::vector<PyValue>& items = PyListOf(value);
+        return Structure("[]", items.size(), level,
+                         [&](size_t i) { return Write(items[i], level + 1); });
+      }
+      case Kind::kDict:
+        return Object(value, level);
+      default:
+        return work_.Wrong("tojson of what is or holds " + PyTypeName(value));
+    }
+  }
+
+  std::string out;
+
+ private:
+  static std::string Number(const PyValue& value) {
+    if (value.is(Kind::kInt)) return absl::StrCat(value.integer());
+    const double real = value.real();
+    if (std::isnan(real)) return "NaN";
+    if (std::isinf(real)) return real < 0 ? "-Infinity" : "Infinity";
+    return PyFloatText(real);
+  }
+
+  absl::Status Object(const PyValue& value, int level) {
+    std::vector<const std::pair<PyValue, PyValue>*> items;
+    for (const auto& item : PyDictOf(value).items()) {
+      if (options_.sorted && !item.first.is(Kind::kString)) {
+        return work_.Refused("tojson with sort_keys and keys that are no strings");
+      }
+      items.push_back(&item);
+    }
+    if (options_.sorted) {
+      std::sort(items.begin(), items.end(),
+                [](auto* one, auto* two) { return PyTextOf(one->first) < PyTextOf(two->first); });
+    }
+    return Structure("{}", items.size(), level, [&](size_t i) -> absl::Status {
+      const PyValue& key = items[i]->first;
+      if (key.is(Kind::kTuple)) return work_.Wrong("tojson with a tuple as a key");
+      if (key.is(Kind::kString)) {
+        RETURN_IF_ERROR(work_.Spend(PyTextOf(key).size()));
+        AppendJsonText(PyTextOf(key), options_.ascii, &out);
+      } else {
+        absl::StrAppend(&out, "\"",
+                        key.is(Kind::kNone)   ? "null"
+                        : key.is(Kind::kBool) ? (key.integer() != 0 ? "true" : "false")
+                                              : Number(key),
+                        "\"");
+      }
+      out += options_.key_separator;
+      return Write(items[i]->second, level + 1);
+    });
+  }
+
+  template <typename WriteItem>
+  absl::Status Structure(absl::string_view brackets, size_t count, int level, WriteItem write) {
+    out += brackets[0];
+    for (size_t i = 0; i < count; ++i) {
+      if (i > 0) out += options_.item_separator;
+      RETURN_IF_ERROR(Line(level + 1));
+      RETURN_IF_ERROR(write(i));
+    }
+    if (count > 0) RETURN_IF_ERROR(Line(level));
+    out += brackets[1];
+    return absl::OkStatus();
+  }
+
+  absl::Status Line(int level) {
+    if (!options_.indented) return absl::OkStatus();
+    RETURN_IF_ERROR(work_.Spend(1 + static_cast<size_t>(level) * options_.indent.size()));
+    out += '\n';
+    for (; level > 0; --level) out += options_.indent;
+    return absl::OkStatus();
+  }
+
+  const PyJsonOptions& options_;
+  JinjaWork& work_;
+};
+
+absl::StatusOr<PyValue> WholeArithmetic(const std::string& sign, int64_t a, int64_t b,
+                                        JinjaWork& work) {
+  int64_t result = 0;
+  bool overflow = false;
+  if (sign == "+") {
+    overflow = __builtin_add_overflow(a, b, &result);
+  } else if (sign == "-") {
+    overflow = __builtin_sub_overflow(a, b, &result);
+  } else if (sign == "*") {
+    overflow = __builtin_mul_overflow(a, b, &result);
+  } else if (sign == "**") {
+    result = 1;
+    // 0, 1 and -1 stay small however often they are multiplied.
+    if (a >= -1 && a <= 1) b = b % 2 == 0 && b > 0 ? 2 : std::min<int64_t>(b, 1);
+    for (; b > 0 && !overflow; --b) overflow = __builtin_mul_overflow(result, a, &result);
+  } else {
+    overflow = a == INT64_MIN && b == -1;
+    if (!overflow) {
+      const bool down = a % b != 0 && (a % b < 0) != (b < 0);  // Python rounds down
+      result = sign == "//" ? a / b - down : a % b + (down ? b : 0);
+    }
+  }
+  if (overflow) return work.Wrong("a number is too large");
+  return PyValue::Int(result);
+}
+
+PyValue RealArithmetic(const std::string& sign, double a, double b) {
+  if (sign == "+") return PyValue::Float(a + b);
+  if (sign == "-") return PyValue::Float(a - b);
+  if (sign == "*") return PyValue::Float(a * b);
+  if (sign == "/") return PyValue::Float(a / b);
+  if (sign == "**") return PyValue::Float(std::pow(a, b));
+  double rest = std::fmod(a, b);
+  if (rest != 0 && (b < 0) != (rest < 0)) rest += b;
+  if (sign == "%") return PyValue::Float(rest == 0 ? std::copysign(0.0, b) : rest);
+  const double quotient = (a - rest) / b;
+  double whole = std::floor(quotient);
+  if (quotient - whole > 0.5) whole += 1;
+  return PyValue::Float(whole);
+}
+
+// A text or a list several times over.
+absl::StatusOr<PyValue> Repeated(const PyValue& all, int64_t times, JinjaWork& work) {
+  const auto count = static_cast<size_t>(std::max<int64_t>(times, 0));
+  const size_t each =
+      all.is(Kind::kString) ? PyTextOf(all).size() : PyListOf(all).size() * kValueBytes;
+  if (each > 0 && count > JinjaWork::kMostTextBytes / each) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(work.Wrong("").message(), "the template repeats ", PyTypeName(all), " ", times,
+                     " times, which is more than ", JinjaWork::kMostTextBytes, " bytes"));
+  }
+  RETURN_IF_ERROR(work.Spend(each * count));
+  if (all.is(Kind::kString)) {
+    std::string text;
+    text.reserve(each * count);
+    for (size_t i = 0; i < count && each > 0; ++i) text += PyTextOf(all);
+    return work.Text(std::move(text));
+  }
+  std::vector<PyValue> items;
+  for (size_t i = 0; i < count && each > 0; ++i) {
+    items.insert(items.end(), PyListOf(all).begin(), PyListOf(all).end());
+  }
+  return work.List(std::move(items), all.kind());
+}
+
+// -1, 0 or 1, 2 where neither is smaller (NaN).
+absl::StatusOr<int> OrderOf(absl::string_view sign, const PyValue& left, const PyValue& right,
+                            JinjaWork& work) {
+  if (left.number() && right.number()) {
+    if (left.integral() && right.integral()) {
+      return (left.integer() > right.integer()) - (left.integer() < right.integer());
+    }
+    const double a = left.real(), b = right.real();
+    return std::isnan(a) || std::isnan(b) ? 2 : (a > b) - (a < b);
+  }
+  if (left.is(Kind::kString) && right.is(Kind::kString)) {
+    RETURN_IF_ERROR(work.Spend(std::min(PyTextOf(left).size(), PyTextOf(right).size())));
+    const int order = PyTextOf(left).compare(PyTextOf(right));
+    return (order > 0) - (order < 0);
+  }
+  if (left.kind() == right.kind() && (left.is(Kind::kList) || left.is(Kind::kTuple))) {
+    const std::vector<PyValue>&a = PyListOf(left), &b = PyListOf(right);
+    for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
+      ASSIGN_OR_RETURN(const bool equal, PyEqual(a[i], b[i], work));
+      if (!equal) return OrderOf(sign, a[i], b[i], work);
+    }
+    return (a.size() > b.size()) - (a.size() < b.size());
+  }
+  return work.Wrong(absl::StrCat(PyTypeName(left), " ", sign, " ", PyTypeName(right)));
+}
+
+// The number that an index means, if it lies within.
+std::optional<size_t> PlaceOf(const PyValue& key, size_t length) {
+  if (!key.integral()) return std::nullopt;
+  const auto most = static_cast<int64_t>(length);
+  const int64_t index = key.integer() + (key.integer() < 0 ? most : 0);
+  if (index < 0 || index >= most) return std::nullopt;
+  return static_cast<size_t>(index);
+}
+
+absl::Status NothingIn(const PyValue& of, absl::string_view name, JinjaWork& work) {
+  const std::string what = of.has_rep() ? absl::StrCat("\"", PyTextOf(of), "\"") : "what";
+  return work.Wrong(absl::StrCat(what, " is undefined, and has no ", name));
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------------- the values
+
+PyValue PyValue::Bool(bool value) {
+  PyValue out(Kind::kBool);
+  out.integer_ = value;
+  return out;
+}
+
+PyValue PyValue::Int(int64_t value) {
+  PyValue out(Kind::kInt);
+  out.integer_ = value;
+  return out;
+}
+
+PyValue PyValue::Float(double value) {
+  PyValue out(Kind::kFloat);
+  out.real_ = value;
+  return out;
+}
+
+double PyValue::real() const {
+  return kind_ == Kind::kFloat ? real_ : static_cast<double>(integer_);
+}
+
+int PyValue::depth() const {
+  // A namespace belongs to nobody that holds it.
+  return rep_ == nullptr || kind_ == Kind::kNamespace ? 0 : rep_->depth;
+}
+
+bool PyValue::SameAs(const PyValue& other) const {
+  if (kind_ != other.kind_) return false;
+  if (kind_ == Kind::kUndefined) return true;
+  if (rep_ != nullptr || other.rep_ != nullptr) return rep_ == other.rep_;
+  return kind_ == Kind::kFloat ? real_ == other.real_ : integer_ == other.integer_;
+}
+
+const PyValue* PyDictRep::Find(absl::string_view key) const {
+  if (items_.size() > kIndexedFrom) {
+    const auto found = places_.find(absl::StrCat("s", key));
+    return found == places_.end() ? nullptr : &items_[found->second].second;
+  }
+  for (const auto& [name, value] : items_) {
+    if (name.is(Kind::kString) && PyTextOf(name) == key) return &value;
+  }
+  return nullptr;
+}
+
+const PyValue* PyDictRep::Find(const PyValue& key) const {
+  if (key.is(Kind::kString)) return Find(absl::string_view(PyTextOf(key)));
+  const std::string wanted = KeyOf(key);
+  if (items_.size() > kIndexedFrom) {
+    const auto found = places_.find(wanted);
+    return found == places_.end() ? nullptr : &items_[found->second].second;
+  }
+  for (const auto& [name, value] : items_) {
+    if (!name.is(Kind::kString) && KeyOf(name) == wanted) return &value;
+  }
+  return nullptr;
+}
+
+void PyDictRep::Set(PyValue key, PyValue value) {
+  if (const PyValue* found = Find(key)) {
+    for (auto& item : items_) {
+      if (&item.second == found) item.second = std::move(value);
+    }
+    return;
+  }
+  items_.emplace_back(std::move(key), std::move(value));
+  if (items_.size() <= kIndexedFrom) return;
+  for (size_t i = places_.size(); i < items_.size(); ++i) places_[KeyOf(items_[i].first)] = i;
+}
+
+PyValue* PyNamespaceRep::Find(absl::string_view name) {
+  for (auto& [known, value] : attributes) {
+    if (known == name) return &value;
+  }
+  return nullptr;
+}
+
+// --------------------------------------------------------------------------- the work
+
+absl::Status JinjaWork::Spend(size_t work) {
+  if ((unchecked_ += work) > kLookBytes) {
+    unchecked_ = 0;
+    RETURN_IF_ERROR(StopSignal::Check());
+  }
+  if (work <= static_cast<size_t>(left_)) {
+    left_ -= static_cast<int64_t>(work);
+    return absl::OkStatus();
+  }
+  left_ = 0;
+  return absl::ResourceExhaustedError(
+      absl::StrCat(file_, ":", line, ": the template does not come to an end"));
+}
+
+absl::Status JinjaWork::CheckDepth(PyRep* rep, const PyValue& child) const {
+  rep->depth = std::max(rep->depth, child.depth() + 1);
+  if (rep->depth <= kMostDepth) return absl::OkStatus();
+  return Wrong(absl::StrCat("lists in lists, more than ", kMostDepth, " levels"));
+}
+
+absl::StatusOr<PyValue> JinjaWork::Text(std::string text, bool markup) {
+  RETURN_IF_ERROR(Spend(kValueBytes + text.size()));
+  if (text.size() > kMostTextBytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        file_, ":", line, ": the template makes a text of more than ", kMostTextBytes, " bytes"));
+  }
+  return PyTextValue(std::move(text), markup);
+}
+
+absl::StatusOr<PyValue> JinjaWork::List(std::vector<PyValue> items, Kind kind) {
+  RETURN_IF_ERROR(Spend(kValueBytes * (1 + items.size())));
+  auto rep = std::make_shared<PyListRep>();
+  for (const PyValue& item : items) RETURN_IF_ERROR(CheckDepth(rep.get(), item));
+  rep->items = std::move(items);
+  return PyValue(kind, std::move(rep));
+}
+
+absl::StatusOr<PyValue> JinjaWork::Generator(std::vector<PyValue> items) {
+  RETURN_IF_ERROR(Spend(kValueBytes * (1 + items.size())));
+  auto rep = std::make_shared<PyGeneratorRep>();
+  for (const PyValue& item : items) RETURN_IF_ERROR(CheckDepth(rep.get(), item));
+  rep->items = std::move(items);
+  return PyValue(Kind::kGenerator, std::move(rep));
+}
+
+absl::StatusOr<PyValue> JinjaWork::Dict(PyPairs items) {
+  RETURN_IF_ERROR(Spend(2 * kValueBytes * (1 + items.size())));
+  auto rep = std::make_shared<PyDictRep>();
+  for (auto& [key, value] : items) {
+    if (!PyHashable(key)) return Wrong(PyTypeName(key) + " as a key");
+    RETURN_IF_ERROR(CheckDepth(rep.get(), key));
+    RETURN_IF_ERROR(CheckDepth(rep.get(), value));
+    rep->Set(std::move(key), std::move(value));
+  }
+  return PyValue(Kind::kDict, std::move(rep));
+}
+
+absl::StatusOr<PyValue> JinjaWork::FromJson(const JinjaValue& json) {
+  switch (json.type()) {
+    case JinjaValue::value_t::null:
+      return PyValue::None();
+    case JinjaValue::value_t::boolean:
+      return PyValue::Bool(json.get<bool>());
+    case JinjaValue::value_t::number_unsigned:
+      if (json.get<uint64_t>() > INT64_MAX) {
+        return Refused(absl::StrCat("the number ", json.get<uint64_t>(), " of the data"));
+      }
+      return PyValue::Int(json.get<int64_t>());
+    case JinjaValue::value_t::number_integer:
+      return PyValue::Int(json.get<int64_t>());
+    case JinjaValue::value_t::number_float:
+      return PyValue::Float(json.get<double>());
+    case JinjaValue::value_t::string:
+      return Text(json.get<std::string>());
+    case JinjaValue::value_t::array: {
+      std::vector<PyValue> items;
+      for (const JinjaValue& item : json) {
+        ASSIGN_OR_RETURN(items.emplace_back(), FromJson(item));
+      }
+      return List(std::move(items));
+    }
+    case JinjaValue::value_t::object: {
+      PyPairs items;
+      for (const auto& item : json.items()) {
+        ASSIGN_OR_RETURN(PyValue key, Text(item.key()));
+        ASSIGN_OR_RETURN(PyValue value, FromJson(item.value()));
+        items.emplace_back(std::move(key), std::move(value));
+      }
+      return Dict(std::move(items));
+    }
+    default:
+      return PyValue();
+  }
+}
+
+// -------------------------------------------------------------------------- functions
+
+PyValue PyTextValue(std::string text, bool markup) {
+  auto rep = std::make_shared<PyTextRep>();
+  rep->length = static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+  rep->text = std::move(text);
+  rep->markup = markup;
+  return PyValue(Kind::kString, std::move(rep));
+}
+
+bool PyTrue(const PyValue& value) {
+  switch (value.kind()) {
+    case Kind::kUndefined:
+    case Kind::kNone:
+      return false;
+    case Kind::kBool:
+    case Kind::kInt:
+      return value.integer() != 0;
+    case Kind::kFloat:
+      return value.real() != 0;
+    case Kind::kString:
+      return !PyTextOf(value).empty();
+    case Kind::kList:
+    case Kind::kTuple:
+    case Kind::kView:
+      return !PyListOf(value).empty();
+    case Kind::kDict:
+      return !PyDictOf(value).items().empty();
+    default:
+      return true;
+  }
+}
+
+bool PyHashable(const PyValue& value) {
+  if (value.is(Kind::kTuple)) {
+    return std::all_of(PyListOf(value).begin(), PyListOf(value).end(), PyHashable);
+  }
+  return value.is(Kind::kString) || value.number() || value.is(Kind::kNone);
+}
+
+std::string PyTypeName(const PyValue& value) {
+  switch (value.kind()) {
+    case Kind::kUndefined:
+      return "undefined";
+    case Kind::kNone:
+      return "none";
+    case Kind::kBool:
+      return "a boolean";
+    case Kind::kInt:
+    case Kind::kFloat:
+      return "a number";
+    case Kind::kString:
+      return "a string";
+    case Kind::kList:
+      return "a list";
+    case Kind::kTuple:
+      return "a tuple";
+    case Kind::kDict:
+      return "a dictionary";
+    case Kind::kView:
+      return "a view or range (|list makes it a list)";
+    case Kind::kGenerator:
+      return "a generator (|list makes it a list)";
+    case Kind::kNamespace:
+      return "a namespace";
+    case Kind::kMethod:
+      return absl::StrCat("the method ", value.rep<PyMethodRep>().name);
+    case Kind::kFunction:
+      return absl::StrCat("the function ", value.rep<PyFunctionRep>().name);
+    case Kind::kLoop:
+      return "a loop";
+  }
+  return "";
+}
+
+absl::StatusOr<bool> PyEqual(const PyValue& left, const PyValue& right, JinjaWork& work) {
+  RETURN_IF_ERROR(work.Spend(1));
+  if (left.number() && right.number()) {
+    if (left.integral() && right.integral()) return left.integer() == right.integer();
+    return left.real() == right.real();
+  }
+  if (left.kind() != right.kind()) return false;
+  if (left.is(Kind::kString)) {
+    const std::string &one = PyTextOf(left), &other = PyTextOf(right);
+    if (one.size() != other.size()) return false;
+    RETURN_IF_ERROR(work.Spend(one.size()));
+    return one == other;
+  }
+  if (left.is(Kind::kList) || left.is(Kind::kTuple)) {
+    const std::vector<PyValue>&one = PyListOf(left), &other = PyListOf(right);
+    if (one.size() != other.size()) return false;
+    for (size_t i = 0; i < one.size(); ++i) {
+      ASSIGN_OR_RETURN(const bool equal, PyEqual(one[i], other[i], work));
+      if (!equal) return false;
+    }
+    return true;
+  }
+  if (left.is(Kind::kDict)) {
+    const PyDictRep &one = PyDictOf(left), &other = PyDictOf(right);
+    if (one.items().size() != other.items().size()) return false;
+    for (const auto& [key, value] : one.items()) {
+      RETURN_IF_ERROR(work.Spend(kValueBytes));
+      const PyValue* found = other.Find(key);
+      if (found == nullptr) return false;
+      ASSIGN_OR_RETURN(const bool equal, PyEqual(value, *found, work));
+      if (!equal) return false;
+    }
+    return true;
+  }
+  if (left.is(Kind::kMethod)) {
+    const PyMethodRep &one = left.rep<PyMethodRep>(), &other = right.rep<PyMethodRep>();
+    return one.name == other.name && one.of.SameAs(other.of);
+  }
+  return left.SameAs(right);
+}
+
+absl::StatusOr<bool> PyCompare(absl::string_view sign, const PyValue& left, const PyValue& right,
+                               JinjaWork& work) {
+  ASSIGN_OR_RETURN(const int order, OrderOf(sign, left, right, work));
+  if (order == 2) return false;
+  return sign == "<" ? order < 0 : sign == ">" ? order > 0 : sign == "<=" ? order <= 0 : order >= 0;
+}
+
+absl::StatusOr<int64_t> PyLength(const PyValue& value, JinjaWork& work) {
+  switch (value.kind()) {
+    case Kind::kUndefined:
+      return 0;
+    case Kind::kString:
+      return static_cast<int64_t>(value.rep<PyTextRep>().length);
+    case Kind::kList:
+    case Kind::kTuple:
+    case Kind::kView:
+      return static_cast<int64_t>(PyListOf(value).size());
+    case Kind::kDict:
+      return static_cast<int64_t>(PyDictOf(value).items().size());
+    default:
+      return work.Wrong(PyTypeName(value) + " has no length");
+  }
+}
+
+absl::StatusOr<bool> PyContains(const PyValue& all, const PyValue& one, JinjaWork& work) {
+  if (all.undefined()) return false;
+  if (all.is(Kind::kString) && one.is(Kind::kString)) {
+    RETURN_IF_ERROR(work.Spend(PyTextOf(all).size() + PyTextOf(one).size()));
+    return PyFind(PyTextOf(all), PyTextOf(one)) != std::string::npos;
+  }
+  if (all.is(Kind::kDict)) {
+    if (!PyHashable(one)) return work.Wrong(PyTypeName(one) + " as a key");
+    RETURN_IF_ERROR(work.Spend(kValueBytes));
+    return PyDictOf(all).Find(one) != nullptr;
+  }
+  if (all.is(Kind::kGenerator)) {
+    PyGeneratorRep& generator = all.rep<PyGeneratorRep>();
+    if (generator.lost) return work.Refused("going on with a generator that a loop has left");
+    while (generator.next < generator.items.size()) {
+      ASSIGN_OR_RETURN(const bool equal, PyEqual(generator.items[generator.next++], one, work));
+      if (equal) return true;
+    }
+    return false;
+  }
+  if (!all.listed()) return work.Wrong(absl::StrCat(PyTypeName(one), " in ", PyTypeName(all)));
+  for (const PyValue& item : PyListOf(all)) {
+    ASSIGN_OR_RETURN(const bool equal, PyEqual(item, one, work));
+    if (equal) return true;
+  }
+  return false;
+}
+
+absl::StatusOr<std::string> PyText(const PyValue& value, JinjaWork& work) {
+  if (value.undefined()) return std::string();
+  if (value.is(Kind::kString)) {
+    RETURN_IF_ERROR(work.Spend(PyTextOf(value).size()));
+    return PyTextOf(value);
+  }
+  std::string text;
+  RETURN_IF_ERROR(AppendRepr(value, work, &text));
+  return text;
+}
+
+absl::StatusOr<std::vector<PyValue>> PyItems(const PyValue& value, JinjaWork& work) {
+  std::vector<PyValue> items;
+  if (value.undefined()) return items;
+  if (value.is(Kind::kDict)) {
+    RETURN_IF_ERROR(work.Spend(PyDictOf(value).items().size()));
+    for (const auto& item : PyDictOf(value).items()) items.push_back(item.first);
+    return items;
+  }
+  if (value.is(Kind::kString)) {
+    const std::string& text = PyTextOf(value);
+    for (size_t at = 0; at < text.size();) {
+      const size_t begin = at;
+      TakeCodePoint(text, &at);
+      ASSIGN_OR_RETURN(items.emplace_back(), work.Text(text.substr(begin, at - begin)));
+    }
+    return items;
+  }
+  if (value.is(Kind::kGenerator)) {
+    PyGeneratorRep& generator = value.rep<PyGeneratorRep>();
+    if (generator.lost) return work.Refused("going on with a generator that a loop has left");
+    RETURN_IF_ERROR(work.Spend(generator.items.size()));
+    items.assign(generator.items.begin() + static_cast<std::ptrdiff_t>(generator.next),
+                 generator.items.end());
+    generator.next = generator.items.size();
+    return items;
+  }
+  if (!value.listed()) return work.Wrong(PyTypeName(value) + " can't be gone through");
+  RETURN_IF_ERROR(work.Spend(PyListOf(value).size()));
+  return PyListOf(value);
+}
+
+absl::StatusOr<PyValue> PyArithmetic(const std::string& sign, const PyValue& left,
+                                     const PyValue& right, JinjaWork& work) {
+  if (sign == "+" && left.is(Kind::kString) && right.is(Kind::kString)) {
+    const bool markup = left.rep<PyTextRep>().markup || right.rep<PyTextRep>().markup;
+    RETURN_IF_ERROR(work.Spend(PyTextOf(left).size() + PyTextOf(right).size()));
+    return work.Text(
+        markup ? EscapedMarkup(left) + EscapedMarkup(right) : PyTextOf(left) + PyTextOf(right),
+        markup);
+  }
+  if (sign == "+" && left.kind() == right.kind() &&
+      (left.is(Kind::kList) || left.is(Kind::kTuple))) {
+    RETURN_IF_ERROR(work.Spend(kValueBytes * (PyListOf(left).size() + PyListOf(right).size())));
+    std::vector<PyValue> items = PyListOf(left);
+    items.insert(items.end(), PyListOf(right).begin(), PyListOf(right).end());
+    return work.List(std::move(items), left.kind());
+  }
+  const auto repeats = [](const PyValue& value) {
+    return value.is(Kind::kString) || value.is(Kind::kList) || value.is(Kind::kTuple);
+  };
+  if (sign == "*" && repeats(left) && right.integral()) {
+    return Repeated(left, right.integer(), work);
+  }
+  if (sign == "*" && repeats(right) && left.integral()) {
+    return Repeated(right, left.integer(), work);
+  }
+  if (sign == "%" && left.is(Kind::kString)) return PyPercent(PyTextOf(left), right, work);
+  if (!left.number() || !right.number()) {
+    return work.Wrong(absl::StrCat(PyTypeName(left), " ", sign, " ", PyTypeName(right)));
+  }
+  const bool divides = sign == "/" || sign == "//" || sign == "%";
+  const bool inverts = sign == "**" && right.real() < 0;
+  if ((divides && right.real() == 0) || (inverts && left.real() == 0)) {
+    return work.Wrong("a division by zero");
+  }
+  if (left.integral() && right.integral() && sign != "/" && !inverts) {
+    return WholeArithmetic(sign, left.integer(), right.integer(), work);
+  }
+  if (sign == "**" && left.real() < 0 && std::floor(right.real()) != right.real()) {
+    return work.Refused("a complex number");
+  }
+  const PyValue result = RealArithmetic(sign, left.real(), right.real());
+  if (sign == "**" && std::isinf(result.real()) && std::isfinite(left.real())) {
+    return work.Wrong("a number is too large");
+  }
+  return result;
+}
+
+absl::StatusOr<PyValue> PyItem(const PyValue& of, const PyValue& key, JinjaWork& work) {
+  if (of.undefined()) {
+    ASSIGN_OR_RETURN(const std::string name, PyJson(key, {}, work));
+    return NothingIn(of, name, work);
+  }
+  RETURN_IF_ERROR(work.Spend(1));
+  if (of.is(Kind::kDict) && PyHashable(key)) {
+    if (const PyValue* found = PyDictOf(of).Find(key)) return *found;
+  } else if (of.is(Kind::kList) || of.is(Kind::kTuple)) {
+    if (const auto place = PlaceOf(key, PyListOf(of).size())) return PyListOf(of)[*place];
+  } else if (of.is(Kind::kString)) {
+    const PyTextRep& text = of.rep<PyTextRep>();
+    if (const auto place = PlaceOf(key, text.length)) {
+      RETURN_IF_ERROR(work.Spend(text.ascii() ? 1 : text.text.size()));
+      const size_t begin = PyByteOf(text, *place);
+      size_t end = begin;
+      TakeCodePoint(text.text, &end);
+      return work.Text(text.text.substr(begin, end - begin));
+    }
+  }
+  if (!key.is(Kind::kString)) return PyValue();
+  if (of.is(Kind::kNamespace)) {
+    const PyValue* found = of.rep<PyNamespaceRep>().Find(PyTextOf(key));
+    return found == nullptr ? PyValue() : *found;
+  }
+  return PyHasMethod(of, PyTextOf(key)) ? PyMethodOf(of, PyTextOf(key), work) : PyValue();
+}
+
+absl::StatusOr<PyValue> PyAttribute(const PyValue& of, const std::string& name, JinjaWork& work) {
+  if (of.undefined()) return NothingIn(of, absl::StrCat("\"", name, "\""), work);
+  RETURN_IF_ERROR(work.Spend(1));
+  if (PyHasMethod(of, name)) return PyMethodOf(of, name, work);
+  if (of.is(Kind::kDict)) {
+    const PyValue* found = PyDictOf(of).Find(absl::string_view(name));
+    if (found != nullptr) return *found;
+  } else if (of.is(Kind::kNamespace)) {
+    const PyValue* found = of.rep<PyNamespaceRep>().Find(name);
+    if (found != nullptr) return *found;
+  }
+  if (absl::StartsWith(name, "__")) return work.Refused("the attribute " + name);
+  return PyValue();
+}
+
+absl::StatusOr<PyValue> PySlice(const PyValue& of, const PyValue (&bounds)[3], JinjaWork& work) {
+  if (!of.is(Kind::kList) && !of.is(Kind::kTuple) && !of.is(Kind::kString)) {
+    return of.is(Kind::kView) ? work.Refused("a slice of " + PyTypeName(of))
+                              : work.Wrong(PyTypeName(of) + " can't be sliced");
+  }
+  std::optional<int64_t> given[3];
+  for (size_t i = 0; i < 3; ++i) {
+    if (bounds[i].is(Kind::kNone)) continue;
+    if (!bounds[i].integral()) return work.Wrong("a slice by " + PyTypeName(bounds[i]));
+    given[i] = std::clamp(bounds[i].integer(), -kFarAway, kFarAway);
+  }
+  ASSIGN_OR_RETURN(const int64_t length, PyLength(of, work));
+  const int64_t step = given[2].value_or(1);
+  if (step == 0) return work.Wrong("a slice of step 0");
+  const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? length : length - 1;
+  const auto place = [&](const std::optional<int64_t>& bound, int64_t otherwise) {
+    return !bound ? otherwise : std::clamp(*bound < 0 ? *bound + length : *bound, low, high);
+  };
+  const int64_t begin = place(given[0], step > 0 ? low : high);
+  const int64_t stop = place(given[1], step > 0 ? high : low);
+  if (!of.is(Kind::kString)) {
+    std::vector<PyValue> items;
+    RETURN_IF_ERROR(work.Spend(static_cast<size_t>(std::abs(stop - begin))));
+    for (int64_t i = begin; step > 0 ? i < stop : i > stop; i += step) {
+      items.push_back(PyListOf(of)[static_cast<size_t>(i)]);
+    }
+    return work.List(std::move(items), of.kind());
+  }
+  const PyTextRep& text = of.rep<PyTextRep>();
+  RETURN_IF_ERROR(work.Spend(text.text.size()));
+  if (step == 1) {
+    if (begin >= stop) return work.Text("");
+    const size_t first = PyByteOf(text, static_cast<size_t>(begin));
+    return work.Text(text.text.substr(first, PyByteOf(text, static_cast<size_t>(stop)) - first));
+  }
+  std::vector<size_t> begins;
+  for (size_t at = 0; at < text.text.size(); TakeCodePoint(text.text, &at)) begins.push_back(at);
+  begins.push_back(text.text.size());
+  std::string out;
+  for (int64_t i = begin; step > 0 ? i < stop : i > stop; i += step) {
+    const auto at = static_cast<size_t>(i);
+    out.append(text.text, begins[at], begins[at + 1] - begins[at]);
+  }
+  return work.Text(std::move(out));
+}
+
+absl::StatusOr<std::string> PyJson(const PyValue& value, const PyJsonOptions& options,
+                                   JinjaWork& work) {
+  JsonWriter writer(options, work);
+  RETURN_IF_ERROR(writer.Write(value, 0));
+  return std::move(writer.out);
+}
+
+std::string PyFloatText(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  char buffer[40];
+  const auto made =
+      std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::scientific);
+  const std::string text(buffer, made.ptr);  // "-1.25e+03"
+  const size_t e = text.find('e');
+  const int exponent = std::atoi(text.c_str() + e + 1);
+  if (exponent < -4 || exponent >= 16) return text;
+  const bool negative = text[0] == '-';
+  std::string digits = text.substr(negative, e - negative);
+  if (digits.size() > 1) digits.erase(1, 1);
+  std::string out = negative ? "-" : "";
+  if (exponent < 0) return absl::StrCat(out, "0.", std::string(-exponent - 1, '0'), digits);
+  const auto whole = static_cast<size_t>(exponent) + 1;
+  if (digits.size() < whole) digits.append(whole - digits.size(), '0');
+  absl::StrAppend(&out, digits.substr(0, whole), ".",
+                  digits.size() > whole ? digits.substr(whole) : "0");
+  return out;
+}
+
+size_t PyFind(absl::string_view text, absl::string_view pattern, size_t from) {
+  if (from > text.size()) return std::string::npos;
+  if (pattern.empty()) return from;
+  const void* const found =
+      memmem(text.data() + from, text.size() - from, pattern.data(), pattern.size());
+  return found == nullptr ? std::string::npos
+                          : static_cast<size_t>(static_cast<const char*>(found) - text.data());
+}
+
+size_t PyByteOf(const PyTextRep& text, size_t index) {
+  SPILLWAY_CHECK(index <= text.length);
+  if (text.ascii()) return index;
+  size_t at = 0;
+  for (; index > 0; --index) TakeCodePoint(text.text, &at);
+  return at;
+}
+
+}  // namespace spillway
