@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/base/flag_value.h"
+#include "engine/base/model_file.h"
 #include "engine/config/run_config.h"
 #include "engine/estimate/estimate_output.h"
 #include "engine/families/read_model_shape.h"
@@ -54,7 +55,7 @@ absl::StatusOr<EstimateTask> ReadTask(const EstimateFlags& flags) {
   }
   ASSIGN_OR_RETURN(task.device, ResolveDevice(&task.config));
   RETURN_IF_ERROR(CheckModelDirectory(task.config.model));
-  ASSIGN_OR_RETURN(task.document, ReadStrictJson(task.config.model + "/config.json"));
+  ASSIGN_OR_RETURN(task.document, ReadModelJson(task.config.model, "config.json"));
   ASSIGN_OR_RETURN(task.shape, ReadModelShape(task.document, task.config.task));
   return task;
 }

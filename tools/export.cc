@@ -1,9 +1,11 @@
 // spillway export: the last commit of a run as a Hugging Face directory.
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/adapters/adapter_export.h"
 #include "engine/base/flag_value.h"
@@ -12,6 +14,8 @@
 #include "engine/run/committed_run.h"
 #include "engine/run/last_commit.h"
 #include "engine/weights/model_files.h"
+#include "engine/weights/named_weights.h"
+#include "engine/weights/safetensors_model.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
@@ -34,12 +38,83 @@ absl::StatusOr<std::string> FindModelFiles(const std::string& from) {
   return std::string();
 }
 
-absl::StatusOr<DType> ExportState(const ExportFlags& flags, const StateSource& state,
-                                  const ModelExportOptions& options) {
+// The model that OUTPUT's run was started from, as it was told; "" where nothing says it.
+std::string GivenModel(const std::string& from) {
+  const auto text = FileSystem::Real().ReadSmallFile(from + "/config.resolved.json");
+  const nlohmann::json settings = ParseShallowJson(text.ok() ? *text : "");
+  const auto at = nlohmann::json::json_pointer("/model/value");
+  if (!settings.contains(at) || !settings.at(at).is_string()) return "";
+  return settings.at(at).get<std::string>();
+}
+
+// The weights that a run was started from, under its model's names.
+struct Originals {
+  std::unique_ptr<SafetensorsModel> files;
+  std::unique_ptr<WeightSource> weights;  // null: none are needed
+};
+
+// Whether the run may hold what it does not train otherwise than the model's files have it.
+bool RoundsFrozen(const StateSource& state) {
+  for (const UnitDescription& unit : state.model.units) {
+    for (const ParameterDescription& parameter : unit.parameters) {
+      if (unit.frozen && (state.dtype != DType::kFloat32 || parameter.packing.any())) return true;
+    }
+  }
+  return false;
+}
+
+absl::StatusOr<Originals> OpenOriginals(const std::string& directory, const std::string& source,
+                                        const RunState& state) {
+  Originals originals;
+  ASSIGN_OR_RETURN(originals.files, SafetensorsModel::Open(directory));
+  ASSIGN_OR_RETURN(const std::string fingerprint, originals.files->Fingerprint());
+  for (const auto& [name, value] : state.identity) {
+    if (name != "model" || absl::StrContains(value, fingerprint)) continue;
+    return absl::FailedPreconditionError("it has other weights than the run was started from");
+  }
+  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(source));
+  TensorNames names = TensorNamesOf(config);
+  // An adapter of PEFT's may have untied the logits.
+  names.untied_from = config.decoder.names.tokens;
+  std::set<std::string> any;
+  for (const auto& [name, shape] : names.shapes) any.insert(name);
+  ASSIGN_OR_RETURN(originals.weights, OpenNamedWeights(names, originals.files.get(), nullptr, any));
+  return originals;
+}
+
+// What the run does not train is exported as the model's files have it, where they are there.
+absl::StatusOr<Originals> FindOriginals(const ExportFlags& flags, const std::string& files,
+                                        const CommittedRun& run,
+                                        const std::optional<nlohmann::json>& adapter) {
+  const auto& identity = run.state.identity;
+  const bool had_files = std::any_of(identity.begin(), identity.end(), [](const auto& one) {
+    return one.first == "model" && !absl::EndsWith(one.second, "initialised");
+  });
+  const bool exports_model = !adapter || flags.merge;
+  if (!had_files || !exports_model || !RoundsFrozen(run.source())) return Originals();
+  std::string directory = flags.model;
+  if (directory.empty() && adapter) directory = adapter->value("base_model_name_or_path", "");
+  if (directory.empty()) directory = GivenModel(flags.from);
+  auto originals = OpenOriginals(directory, files, run.state);
+  if (originals.ok()) return originals;
+  LogWarning(absl::StrCat("what the run has not trained is written as it holds it, in ",
+                          std::string(DTypeName(run.state.dtype)),
+                          ", and not as the model's files have it: ", originals.status().message(),
+                          " (--model ", directory.empty() ? "DIR" : directory,
+                          "; --model names where they lie now)"));
+  return Originals();
+}
+
+absl::StatusOr<DType> ExportState(const ExportFlags& flags, const CommittedRun& run,
+                                  ModelExportOptions options) {
   ASSIGN_OR_RETURN(const std::string files, FindModelFiles(flags.from));
   std::optional<nlohmann::json> adapter;
+  Originals originals;
+  const StateSource state = run.source();
   if (!files.empty()) {
     ASSIGN_OR_RETURN(adapter, SavedAdapterConfig(files));
+    ASSIGN_OR_RETURN(originals, FindOriginals(flags, files, run, adapter));
+    options.original = originals.weights.get();
   }
   if (!adapter) {
     if (!flags.merge) return ExportModel(state, files, flags.to, options);
@@ -51,15 +126,6 @@ absl::StatusOr<DType> ExportState(const ExportFlags& flags, const StateSource& s
   ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(files));
   RETURN_IF_ERROR(ExportAdapter(state, *adapter, dtype, flags.to, TensorNamesOf(config)));
   return dtype;
-}
-
-// The model that OUTPUT's run was started from, as it was told; "" where nothing says it.
-std::string GivenModel(const std::string& from) {
-  const auto text = FileSystem::Real().ReadSmallFile(from + "/config.resolved.json");
-  const nlohmann::json settings = ParseShallowJson(text.ok() ? *text : "");
-  const auto at = nlohmann::json::json_pointer("/model/value");
-  if (!settings.contains(at) || !settings.at(at).is_string()) return "";
-  return settings.at(at).get<std::string>();
 }
 
 // An export replaces the weights in --to, of which the run may have but a part itself.
@@ -85,7 +151,7 @@ absl::Status ExportOnce(const ExportFlags& flags, const ModelExportOptions& opti
   ASSIGN_OR_RETURN(CommittedRun run, OpenCommittedRun(flags.from, files, flags.model));
   RETURN_IF_ERROR(run.OpenOtherParts(files, flags.model));
   RETURN_IF_ERROR(RefuseModelOf(run, flags));
-  ASSIGN_OR_RETURN(const DType written, ExportState(flags, run.source(), options));
+  ASSIGN_OR_RETURN(const DType written, ExportState(flags, run, options));
   LogResult(absl::StrCat("exported step ", run.state.step, " of ", flags.from, " to ", flags.to,
                          " (", std::string(DTypeName(written)), " safetensors)"));
   return absl::OkStatus();

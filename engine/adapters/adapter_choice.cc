@@ -11,6 +11,38 @@
 #include "io/file_system.h"
 
 namespace spillway {
+namespace {
+
+// Tied logits are trained with the embedding that they are, whichever modules to save name them:
+// such a module that has nothing else goes from the list.
+absl::Status TakeTiedLogits(const ModelShape& shape, std::vector<std::string>& saved) {
+  const auto is_in_model = [&](const std::string& name) {
+    for (const UnitDescription& unit : shape.model.units) {
+      for (const ParameterDescription& parameter : unit.parameters) {
+        if (IsInModule(ModuleOf(parameter.name), name)) return true;
+      }
+    }
+    return false;
+  };
+  const auto saves = [&](const std::string& parameter) {
+    return std::any_of(saved.begin(), saved.end(), [&](const std::string& name) {
+      return IsInModule(ModuleOf(parameter), name);
+    });
+  };
+  const auto logits = std::find_if(saved.begin(), saved.end(), [&](const std::string& name) {
+    return IsInModule(ModuleOf(shape.tied_head), name) && !is_in_model(name);
+  });
+  if (logits == saved.end()) return absl::OkStatus();
+  if (!saves(shape.tied_to)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the module to save ", *logits, " is the matrix of logits, which the model ties to ",
+        ModuleOf(shape.tied_to), ": name that module, and both are trained as one"));
+  }
+  saved.erase(logits);
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, const ModelShape& shape) {
   LoraConfig lora;
@@ -57,6 +89,11 @@ absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, const ModelS
   }
   lora.task_type = task;
   std::vector<std::string>& saved = lora.modules_to_save;
+  if (shape.tied_to.empty()) {
+    lora.ties = false;
+  } else {
+    RETURN_IF_ERROR(TakeTiedLogits(shape, saved));
+  }
   const auto save = [&](const std::string& module) {
     const bool there = std::any_of(saved.begin(), saved.end(), [&](const std::string& name) {
       return IsInModule(module, name);

@@ -22,7 +22,8 @@ struct AdapterChoice {
   bool none() const { return !lora && config_file.empty() && directory.empty(); }
 };
 
-// What the adapters of such a model are like. As PEFT has it, what scores labels is trained whole
+// What the adapters of such a model are like. Tied logits among the modules to save are the
+// embedding, which must be there, too. As PEFT has it, what scores labels is trained whole
 // whatever modules to save are named (of pictures, for which PEFT has no task, where none are), and
 // so is what is new; an adapter that is gone on with says itself what it has. kInvalidArgument
 // for a file that says nothing of use or is for another task, or a family for which targets must be

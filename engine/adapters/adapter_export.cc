@@ -125,6 +125,24 @@ std::set<std::string> AdaptedModules(const ModelDescription& model) {
   return adapted;
 }
 
+// What transformers ties to a module to save (logits, the embeddings of other stacks) is a module
+// of its own to PEFT, which would leave it as it was: it is saved as well, and stays tied.
+void SaveTied(const StateSource& state, const TensorNames& names, LoraConfig& lora,
+              nlohmann::json& config) {
+  for (const UnitDescription& unit : state.model.units) {
+    for (const ParameterDescription& parameter : unit.parameters) {
+      if (!IsSaved(lora, parameter.name)) continue;
+      const std::vector<std::string> all = NamesOfParameter(names, parameter.name);
+      for (size_t i = 1; i < all.size(); ++i) {
+        if (IsSaved(lora, all[i])) continue;
+        lora.modules_to_save.push_back(ModuleOf(all[i]));
+        config["modules_to_save"].push_back(lora.modules_to_save.back());
+      }
+      if (all.size() > 1 && parameter.name == names.tied_to) config["ensure_weight_tying"] = true;
+    }
+  }
+}
+
 // What PEFT expects of an adapter's file, whether a run has trained it or left it frozen.
 ExportLayout LayoutOf(const StateSource& state, const LoraConfig& lora, const TensorNames& names) {
   const std::set<std::string> adapted = AdaptedModules(state.model);
@@ -180,9 +198,12 @@ absl::StatusOr<std::optional<nlohmann::json>> SavedAdapterConfig(
   return config;
 }
 
-absl::Status ExportAdapter(const StateSource& state, const nlohmann::json& config, DType dtype,
-                           const std::string& to, const TensorNames& names, FileSystem& files) {
-  ASSIGN_OR_RETURN(const LoraConfig lora, ConfigOf(config));
+absl::Status ExportAdapter(const StateSource& state, const nlohmann::json& saved_config,
+                           DType dtype, const std::string& to, const TensorNames& names,
+                           FileSystem& files) {
+  nlohmann::json config = saved_config;
+  ASSIGN_OR_RETURN(LoraConfig lora, ConfigOf(config));
+  SaveTied(state, names, lora, config);
   ExportOptions options;
   options.dtype = dtype;
   options.layout = LayoutOf(state, lora, names);
@@ -206,10 +227,19 @@ absl::StatusOr<DType> ExportMerged(const StateSource& state, const nlohmann::jso
                    ReadProducts(state, lora, config.value("fan_in_fan_out", false)));
   ModelExportOptions merged = options;
   merged.leave_out = IsAdapterName;
-  merged.change = [&](const std::string& name, uint64_t first, std::vector<float>& values) {
+  merged.change = [&](const std::string& name, uint64_t first,
+                      std::vector<float>& values) -> absl::Status {
     const auto found = products.find(name);
     if (found != products.end()) found->second.AddTo(first, values.size(), values.data());
+    return absl::OkStatus();
   };
+  // An adapter has learnt beside what quantisation has left of its matrix.
+  for (const UnitDescription& unit : state.model.units) {
+    for (const ParameterDescription& parameter : unit.parameters) {
+      const bool adapted = products.contains(parameter.name);
+      if (adapted && parameter.packing.any()) merged.as_held.insert(parameter.name);
+    }
+  }
   return ExportModel(state, source_directory, to, merged, files);
 }
 

@@ -24,14 +24,16 @@ absl::StatusOr<std::optional<nlohmann::json>> SavedAdapterConfig(
     const std::string& source_directory, FileSystem& files = FileSystem::Real());
 
 // Writes adapter_model.safetensors, then adapter_config.json (`config`) into `to`, created where
-// missing: all adapters, modules to save with their buffers and what is tied to them, and biases,
-// in `dtype`; what of them was frozen too. `names`: the model's, as transformers has them.
+// missing: all adapters, modules to save with their buffers and what is tied to them (as modules to
+// save of their own, with ensure_weight_tying, so that PEFT has the same model), and biases, in
+// `dtype`; what of them was frozen too. `names`: the model's, as transformers has them.
 absl::Status ExportAdapter(const StateSource& state, const nlohmann::json& config, DType dtype,
                            const std::string& to, const TensorNames& names,
                            FileSystem& files = FileSystem::Real());
 
 // As ExportModel, of a model without adapters: each adapted matrix is W + scale * B A, made in fp32
-// and rounded once. Holds the adapters in memory, as fp32.
+// and rounded once. W is the one of `options.original`, or, where the run has quantised it, what is
+// left of it. Holds the adapters in memory, as fp32.
 absl::StatusOr<DType> ExportMerged(const StateSource& state, const nlohmann::json& config,
                                    const std::string& source_directory, const std::string& to,
                                    const ModelExportOptions& options = {},

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "engine/base/model_file.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
 
@@ -20,13 +21,26 @@ constexpr absl::string_view kPrefix = "base_model.model.";
 // What PEFT puts between a module to save and its copy, and what that stands for.
 constexpr absl::string_view kCopy = ".modules_to_save.", kOriginal = ".original_module.";
 
+constexpr uint64_t kMostConfigBytes = 4 << 20;
 constexpr uint64_t kComparedAtOnce = 1 << 16;  // 256 KiB
-
-// Whether two values may have been one before they were rounded to bf16 or fp16, or one was.
-bool IsRounded(float a, float b) { return std::abs(a - b) <= std::abs(a) * 0x1p-7f + 0x1p-24f; }
 
 std::string ShapeText(const std::vector<uint64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
+
+// The module of the model, its logits included, whose adapter or adapted weight a tensor is by its
+// name; "": none. `written`: the name without PEFT's prefix.
+std::string ModuleBeside(absl::string_view written, const TensorNames& names) {
+  bool adapts = false;
+  for (const absl::string_view end : {".lora_A.weight", ".lora_B.weight", ".lora_embedding_A",
+                                      ".lora_embedding_B", ".base_layer.weight"}) {
+    adapts = adapts || absl::ConsumeSuffix(&written, end);
+  }
+  if (!adapts) return "";
+  const std::string weight = absl::StrCat(written, ".weight");
+  const bool there =
+      names.shapes.contains(weight) || names.aliases.contains(weight) || weight == names.head;
+  return there ? std::string(written) : "";
 }
 
 // As files of older versions of PEFT have them with bias "all".
@@ -55,6 +69,8 @@ std::string ParameterOfPeftName(absl::string_view tensor) {
   return std::string(tensor);
 }
 
+bool IsRounded(float a, float b) { return std::abs(a - b) <= std::abs(a) * 0x1p-7f + 0x1p-24f; }
+
 bool IsSaved(const LoraConfig& config, const std::string& name) {
   const size_t dot = name.rfind('.');
   if (dot == std::string::npos) return false;
@@ -66,7 +82,7 @@ bool IsSaved(const LoraConfig& config, const std::string& name) {
 
 absl::StatusOr<LoraConfig> ReadAdapterConfig(const std::string& directory) {
   const std::string config = absl::StrCat(directory, "/", kAdapterConfigName);
-  const auto text = FileSystem::Real().ReadSmallFile(config);
+  const auto text = ReadModelFile(directory, kAdapterConfigName, kMostConfigBytes);
   if (absl::IsNotFound(text.status())) {
     return absl::InvalidArgumentError(
         absl::StrCat(directory, " has no ", kAdapterConfigName,
@@ -85,14 +101,23 @@ absl::Status AnnotateAdapter(const absl::Status& status, const std::string& dire
 absl::StatusOr<std::unique_ptr<AdapterFile>> AdapterFile::Open(const std::string& directory) {
   std::unique_ptr<AdapterFile> adapter(new AdapterFile);
   ASSIGN_OR_RETURN(adapter->config_, ReadAdapterConfig(directory));
-  const std::string weights = absl::StrCat(directory, "/", kAdapterWeightsName);
-  auto file = SafetensorsFile::Open(weights);
-  if (absl::IsNotFound(file.status())) {
+  const char* name = kAdapterWeightsName;
+  if (absl::IsNotFound(CheckModelFile(directory, name))) name = kFormerAdapterWeightsName;
+  const absl::Status checked = CheckModelFile(directory, name);
+  if (absl::IsNotFound(checked)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(weights, " is missing: save the adapter with safe_serialization=True"));
+        absl::StrCat(directory, "/", kAdapterWeightsName, " is missing, and so is ", name,
+                     ": an adapter is a directory as PEFT's save_pretrained writes it"));
   }
+  RETURN_IF_ERROR(checked);
+  auto file = SafetensorsFile::Open(absl::StrCat(directory, "/", name));
   RETURN_IF_ERROR(file.status());
   adapter->file_ = *std::move(file);
+  for (const SafetensorsTensor& tensor : adapter->file_->tensors()) {
+    std::string& written = adapter->written_[ParameterOfPeftName(tensor.name)];
+    // Of a module to save PEFT's copy comes before what it replaces.
+    if (written.empty() || absl::StrContains(tensor.name, kCopy)) written = tensor.name;
+  }
   return adapter;
 }
 
@@ -131,11 +156,19 @@ absl::Status AdapterFile::MatchTensor(const SafetensorsTensor& tensor, const Sha
   if (written.empty() || IsNoParameter(names, written)) return absl::OkStatus();
   const auto alias = names.aliases.find(written);
   const std::string name = alias == names.aliases.end() ? written : alias->second;
-  const bool is_tied_head =
-      !names.tied_to.empty() && name == names.head && IsSaved(config_, written);
+  // With ensure_weight_tying PEFT writes what it ties to a module to save, and does not name it.
+  const bool is_tied_head = !names.tied_to.empty() && name == names.head &&
+                            (IsSaved(config_, written) || IsSaved(config_, names.tied_to));
   const Shapes& known_shapes = is_tied_head ? names.shapes : shapes;
   const auto found = known_shapes.find(is_tied_head ? names.tied_to : name);
   if (found == known_shapes.end()) {
+    if (const std::string module = ModuleBeside(written, names); !module.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          file_->path(), ": tensor ", tensor.name, " is of an adapter beside ", module,
+          ", and adapters go beside the layers' matrices alone: not beside embeddings and the "
+          "matrix of logits. Let PEFT merge it, or train ",
+          module, " whole there (modules_to_save)"));
+    }
     return absl::InvalidArgumentError(
         absl::StrCat(file_->path(), ": tensor ", tensor.name, " ", ShapeText(tensor.shape),
                      " belongs to no layer that ", kAdapterConfigName,
@@ -162,6 +195,16 @@ absl::Status AdapterFile::MatchTensor(const SafetensorsTensor& tensor, const Sha
   }
   if (replaces) known->second = tensor.name;
   return absl::OkStatus();
+}
+
+bool AdapterFile::HasWritten(const std::string& name, uint64_t elements) const {
+  const auto found = written_.find(name);
+  return found != written_.end() && file_->Find(found->second)->elements == elements;
+}
+
+absl::Status AdapterFile::ReadWritten(const std::string& name, uint64_t first, uint64_t count,
+                                      float* out) const {
+  return file_->ReadFp32(written_.at(name), first, count, out);
 }
 
 std::set<std::string> AdapterFile::parameters() const {

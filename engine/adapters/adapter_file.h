@@ -20,12 +20,17 @@
 namespace spillway {
 
 inline constexpr const char* kAdapterWeightsName = "adapter_model.safetensors";
+// What PEFT wrote before its version 0.6, with torch.save.
+inline constexpr const char* kFormerAdapterWeightsName = "adapter_model.bin";
 
 // What PEFT calls a parameter of a model with adapters. `adapted`: a module's that has one.
 std::string PeftName(const std::string& parameter, bool adapted);
 // The parameter that a tensor of PEFT's is; as it is where it is no such name. Of a module to save
 // PEFT's copy is the parameter; "" for what that replaces, which bias "all" writes as well.
 std::string ParameterOfPeftName(absl::string_view tensor);
+
+// Whether two values may have been one before they were rounded to bf16 or fp16, or one was.
+bool IsRounded(float a, float b);
 
 // Whether a parameter or buffer is in one of the modules to save.
 bool IsSaved(const LoraConfig& config, const std::string& name);
@@ -53,6 +58,12 @@ class AdapterFile final : public WeightSource {
   absl::Status Match(const ModelDescription& model, const AdapterLayout& layout,
                      const TensorNames& names);
 
+  // By the names that PEFT wrote, without its prefix; before Match, too. Whether a tensor of so
+  // many elements is there, and a part of it. REQUIRES of ReadWritten: HasWritten.
+  bool HasWritten(const std::string& name, uint64_t elements) const;
+  absl::Status ReadWritten(const std::string& name, uint64_t first, uint64_t count,
+                           float* out) const;
+
   bool Has(const std::string& parameter) const { return names_.count(parameter) > 0; }
   std::set<std::string> parameters() const;  // all that it has
   absl::Status Read(const std::string& name, uint64_t first, uint64_t count, float* out) override;
@@ -76,8 +87,9 @@ class AdapterFile final : public WeightSource {
 
   LoraConfig config_;
   std::unique_ptr<SafetensorsFile> file_;
-  std::map<std::string, std::string> names_;  // of the parameter -> in the file
-  std::string tied_head_, tied_to_;           // in the file ("": it has none); the parameter
+  std::map<std::string, std::string> written_;  // without PEFT's prefix -> in the file
+  std::map<std::string, std::string> names_;    // of the parameter -> in the file
+  std::string tied_head_, tied_to_;             // in the file ("": it has none); the parameter
 };
 
 // A model's weights with those of an adapter before them. Both outlive it.

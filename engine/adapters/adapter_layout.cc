@@ -277,6 +277,12 @@ std::vector<const AdaptedWeight*> AdapterLayout::weights() const {
   return all;
 }
 
+std::vector<std::string> AdapterLayout::modules() const {
+  std::vector<std::string> names;
+  for (const AdaptedWeight* weight : weights()) names.push_back(weight->module);
+  return names;
+}
+
 std::vector<std::string> AdapterLayout::targets() const {
   std::set<std::string> names;
   for (const AdaptedWeight* weight : weights()) names.insert(LastPart(weight->module));

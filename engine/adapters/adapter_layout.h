@@ -34,7 +34,8 @@ struct AdapterLayout {
 
   std::vector<const AdaptedWeight*> weights() const;
   int64_t parameters() const;                // of all adapters
-  std::vector<std::string> targets() const;  // the last parts of their modules' names
+  std::vector<std::string> modules() const;  // that have adapters
+  std::vector<std::string> targets() const;  // the last parts of their names
   // Modules that are trained whole and that targets() names too.
   std::vector<std::string> excluded() const;
 };

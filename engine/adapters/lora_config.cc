@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -44,6 +45,7 @@ constexpr const char* kUnderstood[] = {
     "layers_to_transform",
     "rank_pattern",
     "alpha_pattern",
+    "ensure_weight_tying",
 };
 
 bool IsAmong(absl::Span<const char* const> keys, const std::string& key) {
@@ -80,6 +82,7 @@ class Parser {
     in_.Positive({"lora_alpha"}, 1e9, &config_.alpha);
     in_.Probability({"lora_dropout"}, &config_.dropout);
     in_.Boolean({"use_rslora"}, &config_.rank_stabilized);
+    in_.Boolean({"ensure_weight_tying"}, &config_.ties);
     ReadBias();
     ReadInit();
     ReadModules("target_modules", &config_.targets, &config_.target_pattern);
@@ -179,13 +182,32 @@ class Parser {
 
 // PEFT's get_pattern_key: the first pattern that ends the module's name, after a dot.
 template <typename T>
+auto FindPattern(const std::vector<std::pair<std::string, T>>& patterns,
+                 const std::string& module) {
+  return std::find_if(patterns.begin(), patterns.end(), [&](const auto& one) {
+    const auto pattern = NamePattern::Parse(absl::StrCat("(?:.*\\.)?(?:", one.first, ")"));
+    return pattern.ok() && pattern->Matches(module);
+  });
+}
+
+template <typename T>
 T Patterned(const std::vector<std::pair<std::string, T>>& patterns, const std::string& module,
             T otherwise) {
-  for (const auto& [key, value] : patterns) {
-    const auto pattern = NamePattern::Parse(absl::StrCat("(?:.*\\.)?(?:", key, ")"));
-    if (pattern.ok() && pattern->Matches(module)) return value;
+  const auto found = FindPattern(patterns, module);
+  return found == patterns.end() ? otherwise : found->second;
+}
+
+template <typename T>
+void AddUnused(const std::vector<std::pair<std::string, T>>& patterns, absl::string_view list,
+               const std::vector<std::string>& modules, std::vector<std::string>& unused) {
+  std::set<std::string> used;
+  for (const std::string& module : modules) {
+    const auto found = FindPattern(patterns, module);
+    if (found != patterns.end()) used.insert(found->first);
   }
-  return otherwise;
+  for (const auto& [key, value] : patterns) {
+    if (!used.contains(key)) unused.push_back(absl::StrCat(list, "'s ", key));
+  }
 }
 
 // A json object sorts its keys, and so does PEFT when it saves: where the file's order is another
@@ -232,6 +254,13 @@ int64_t LoraConfig::RankOf(const std::string& module) const {
 double LoraConfig::ScaleOf(const std::string& module) const {
   const double rank = static_cast<double>(RankOf(module));
   return Patterned(alpha_pattern, module, alpha) / (rank_stabilized ? std::sqrt(rank) : rank);
+}
+
+std::vector<std::string> LoraConfig::UnusedPatterns(const std::vector<std::string>& modules) const {
+  std::vector<std::string> unused;
+  AddUnused(rank_pattern, "rank_pattern", modules, unused);
+  AddUnused(alpha_pattern, "alpha_pattern", modules, unused);
+  return unused;
 }
 
 std::vector<std::string> DefaultLoraTargets(absl::string_view model_type) {
@@ -284,7 +313,7 @@ json AdapterConfigJson(const LoraConfig& config, const std::string& base_model, 
     return list_or_null(names);
   };
   static const char* const kBias[] = {"none", "all", "lora_only"};
-  return {
+  json written = {
       {"peft_type", "LORA"},
       {"task_type", config.task_type.empty() ? json() : json(config.task_type)},
       {"base_model_name_or_path", base_model},
@@ -307,6 +336,9 @@ json AdapterConfigJson(const LoraConfig& config, const std::string& base_model, 
       {"use_dora", false},
       {"lora_bias", false},
   };
+  // Older versions of PEFT do not know the key.
+  if (config.ties) written["ensure_weight_tying"] = true;
+  return written;
 }
 
 }  // namespace spillway

@@ -39,6 +39,7 @@ struct LoraConfig {
   // stands in place of r and alpha.
   std::vector<std::pair<std::string, int64_t>> rank_pattern;
   std::vector<std::pair<std::string, double>> alpha_pattern;
+  bool ties = false;  // ensure_weight_tying: what a model ties stays so where it is saved
   // Of an adapter that is there already: names that the model has not got are passed over, as PEFT
   // passes over them.
   bool targets_may_be_missing = false;
@@ -46,6 +47,9 @@ struct LoraConfig {
   // Of the matrix of a module.
   int64_t RankOf(const std::string& module) const;
   double ScaleOf(const std::string& module) const;
+  // The keys of rank_pattern and alpha_pattern that decide nothing for these modules, as
+  // "rank_pattern's qq_proj".
+  std::vector<std::string> UnusedPatterns(const std::vector<std::string>& modules) const;
 
   friend bool operator==(const LoraConfig&, const LoraConfig&) = default;
 };

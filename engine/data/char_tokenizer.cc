@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/model_file.h"
 #include "engine/base/stop_signal.h"
 #include "engine/base/strict_json.h"
 #include "engine/base/utf8.h"
@@ -151,7 +152,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> NewCharTokenizer(const std::vector<st
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadCharTokenizer(absl::string_view path) {
-  ASSIGN_OR_RETURN(const JsonDocument document, ReadStrictJson(path, {.max_depth = 4}));
+  ASSIGN_OR_RETURN(const JsonDocument document,
+                   ReadModelJson(ParentPath(path), FileName(path), {.max_depth = 4}));
   const nlohmann::json& root = document.value;
   const auto broken = [&](absl::string_view why) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", why));

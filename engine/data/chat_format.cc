@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "engine/base/model_file.h"
 #include "engine/base/strict_json.h"
 #include "engine/data/chat_turns.h"
 #include "engine/data/utf8_repair.h"
@@ -58,7 +59,7 @@ absl::StatusOr<ChatFormat> ChatFormat::Load(absl::string_view directory) {
   JinjaValue variables = JinjaValue::object();
   std::string source, file;
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
-    const auto document = ReadStrictJson(absl::StrCat(directory, "/", name));
+    const auto document = ReadModelJson(directory, name);
     if (absl::IsNotFound(document.status())) continue;
     RETURN_IF_ERROR(document.status());
     AddSpecialTokens(document->value, &variables);
@@ -81,7 +82,7 @@ absl::StatusOr<ChatFormat> ChatFormat::Load(absl::string_view directory) {
     file += ": chat_template";
   }
   const std::string own = absl::StrCat(directory, "/chat_template.jinja");
-  const auto text = ReadSmallFile(own, kMaxTemplateBytes);
+  const auto text = ReadModelFile(directory, "chat_template.jinja", kMaxTemplateBytes);
   if (text.ok()) {
     source = *text;
     file = own;

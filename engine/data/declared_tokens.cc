@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/model_file.h"
 #include "engine/base/strict_json.h"
 #include "io/base/status.h"
 
@@ -29,7 +30,7 @@ struct TokenFileObject {
 
 absl::StatusOr<TokenFileObject> ReadObject(absl::string_view directory, const char* name) {
   const std::string path = absl::StrCat(directory, "/", name);
-  auto document = ReadStrictJson(path);
+  auto document = ReadModelJson(directory, name);
   if (absl::IsNotFound(document.status())) return TokenFileObject{{path, json::object(), {}}};
   RETURN_IF_ERROR(document.status());
   if (!document->value.is_object()) {

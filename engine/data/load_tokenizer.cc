@@ -104,7 +104,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view choic
   if (texts.empty()) return std::unique_ptr<Tokenizer>();
   absl::StatusOr<std::unique_ptr<Tokenizer>> loaded = LoadTokenizer(model_directory, end_of_text);
   if (!absl::IsNotFound(loaded.status())) return loaded;
-  for (const char* weights : {"model.safetensors", "model.safetensors.index.json"}) {
+  for (const char* weights : {"model.safetensors", "model.safetensors.index.json",
+                              "pytorch_model.bin", "pytorch_model.bin.index.json"}) {
     if (!Exists(absl::StrCat(model_directory, "/", weights))) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         loaded.status().message(),

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/model_file.h"
 #include "engine/families/config_reader.h"
 #include "io/base/status.h"
 
@@ -227,7 +228,7 @@ Picture Middle(const Picture& in, PictureSize size) {
 
 absl::StatusOr<std::optional<PictureProcessing>> ReadPictureProcessing(const std::string& directory,
                                                                        int64_t side) {
-  const auto document = ReadStrictJson(directory + "/preprocessor_config.json");
+  const auto document = ReadModelJson(directory, "preprocessor_config.json");
   if (absl::IsNotFound(document.status())) return std::nullopt;
   RETURN_IF_ERROR(document.status());
   ASSIGN_OR_RETURN(PictureProcessing processing, ParsePictureProcessing(*document, side));

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "engine/base/model_file.h"
 #include "engine/base/strict_json.h"
 #include "engine/data/byte_alphabet.h"
 #include "engine/data/declared_tokens.h"
@@ -195,7 +196,7 @@ class PipelineTokenizer : public Tokenizer {
     SPILLWAY_CHECK(!files_.directory.empty());
     for (const char* name : kTokenizerJsonFiles) {
       const std::string from = absl::StrCat(files_.directory, "/", name);
-      auto content = ReadSmallFile(from);
+      auto content = ReadModelFile(files_.directory, name, kMaxTokenizerJsonBytes);
       const bool is_main = absl::string_view(name) == "tokenizer.json";
       if (!files_.end_of_text.empty()) content = WithEndOfText(name, std::move(content));
       if (absl::IsNotFound(content.status()) && !is_main) continue;
@@ -281,7 +282,7 @@ absl::StatusOr<std::optional<uint32_t>> FindNamedToken(const TokenizerParts& par
                                                        absl::string_view directory,
                                                        const TokenPlaces& places) {
   for (const auto& [name, key] : places) {
-    const auto document = ReadStrictJson(absl::StrCat(directory, "/", name));
+    const auto document = ReadModelJson(directory, name);
     if (absl::IsNotFound(document.status())) continue;
     RETURN_IF_ERROR(document.status());
     if (!document->value.is_object() || !document->value.contains(key)) continue;
@@ -329,7 +330,8 @@ absl::StatusOr<std::optional<uint32_t>> FindEndOfText(const TokenizerParts& part
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadPipelineTokenizer(absl::string_view directory,
                                                                  const std::string& end_of_text) {
   const std::string path = absl::StrCat(directory, "/tokenizer.json");
-  ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kMaxTokenizerJsonBytes));
+  ASSIGN_OR_RETURN(const std::string text,
+                   ReadModelFile(directory, "tokenizer.json", kMaxTokenizerJsonBytes));
   ASSIGN_OR_RETURN(const DeclaredTokens declared, ReadDeclaredTokens(directory));
   ASSIGN_OR_RETURN(TokenizerParts parts, ParseTokenizerJson(text, path, declared));
   for (const std::string& notice : parts.notices) LogInfo(notice);

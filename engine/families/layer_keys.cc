@@ -13,13 +13,30 @@ using nlohmann::json;
 // What is quantised is seen in the tensors (engine/weights/packed_tensors.h), those of other
 // methods here.
 void ReadQuantization(ConfigReader& reader) {
+  for (const char* key : {"quantization", "quantization_config"}) {
+    const json* const found = reader.Find({key});
+    if (found == nullptr || !found->is_object() || !found->contains("group_size") ||
+        !found->contains("bits") || found->contains("quant_method")) {
+      continue;
+    }
+    reader.Unsupported(
+        key, absl::StrCat(key, " has bits ", ConfigReader::Shown((*found)["bits"]),
+                          " and a group_size: MLX has quantised these weights, and they are not "
+                          "read. Give the model that they were made from"));
+    return;
+  }
   const json* const found = reader.Find({"quantization_config"});
   if (found == nullptr || found->is_null()) return;
   if (!found->is_object()) {
     reader.Refuse("quantization_config", *found, "an object");
     return;
   }
-  const json method = found->value("quant_method", json());
+  json method = found->value("quant_method", json());
+  // Files of older transformers name no method, and had this one alone.
+  const auto loads = [&](const char* key) { return found->value(key, json()) == true; };
+  if (method.is_null() && (loads("load_in_8bit") || loads("load_in_4bit"))) {
+    method = "bitsandbytes";
+  }
   const bool is_fp4 = found->value("load_in_4bit", json()) == true &&
                       found->value("bnb_4bit_quant_type", json()) != "nf4";
   if (method == "bitsandbytes" && !is_fp4) return;

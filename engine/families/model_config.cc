@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/model_file.h"
 #include "engine/families/family_table.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
@@ -57,12 +58,34 @@ void CheckArchitecture(ConfigReader& reader, const Family& family) {
   }
 }
 
+// The model_type that a config without one has by its architecture, or by a key that BERT's alone
+// has; "": it tells neither.
+std::string LikelyModelType(ConfigReader& reader) {
+  const json* said = reader.Find({"architectures"});
+  const json first = said != nullptr && said->is_array() && !said->empty() ? said->front() : json();
+  for (const auto& [name, family] : Families()) {
+    for (const char* architecture : ArchitecturesOf(family)) {
+      if (first == json(architecture)) return name;
+    }
+  }
+  const bool is_bert = first.is_null() && reader.Has({"type_vocab_size"}) &&
+                       reader.Has({"intermediate_size"}) && !reader.Has({"embedding_size"});
+  return is_bert ? "bert" : "";
+}
+
 absl::StatusOr<const Family*> FindFamily(ConfigReader& reader) {
   const json* type = reader.Find({"model_type"});
   const auto family = type != nullptr && type->is_string()
                           ? Families().find(type->get<std::string>())
                           : Families().end();
   if (family != Families().end()) return &family->second;
+  const std::string likely = type == nullptr ? LikelyModelType(reader) : "";
+  if (!likely.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        reader.Where("model_type"), ": model_type is missing, as in files of early versions of ",
+        "transformers. It is a ", likely, " by its other keys: add \"model_type\": \"", likely,
+        "\""));
+  }
   return absl::InvalidArgumentError(
       absl::StrCat(reader.Where("model_type"), ": model_type is ",
                    type == nullptr ? "missing" : ConfigReader::Shown(*type),
@@ -114,6 +137,10 @@ absl::StatusOr<ModelConfig> Parse(const JsonDocument& document, const std::strin
   }
   RETURN_IF_ERROR(reader.status());
   config.shape = config.resnet ? ShapeOf(*config.resnet) : ShapeOf(config.decoder);
+  if (!config.resnet && config.decoder.tied) {
+    config.shape.tied_head = config.decoder.names.logits;
+    config.shape.tied_to = config.decoder.names.tokens;
+  }
   const absl::Status laid_out = LayOutParameters(config.shape.model);
   if (!laid_out.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(document.file, ": ", laid_out.message()));
@@ -154,6 +181,24 @@ absl::StatusOr<ModelConfig> ParseModelConfig(const JsonDocument& document,
   return config;
 }
 
+absl::StatusOr<ModelConfig> WithUntiedLogits(const ModelConfig& config) {
+  const auto refuse = [&] {
+    return absl::InvalidArgumentError(absl::StrCat("the logits of a ", config.decoder.model_type,
+                                                   " cannot be untied from its embedding"));
+  };
+  // The stacks share the embedding, too, and a T5's tied logits are scaled.
+  if (config.decoder.encoder) return refuse();
+  JsonDocument document;
+  document.file = "config.json";
+  document.value = config.original;
+  document.value["tie_word_embeddings"] = false;
+  ASSIGN_OR_RETURN(ModelConfig untied, Parse(document, ""));
+  if (untied.decoder.tied || !untied.unsupported.empty()) return refuse();
+  untied.warnings = config.warnings;
+  untied.untied = true;
+  return untied;
+}
+
 ModelTask ModelConfig::task() const {
   if (resnet) return ModelTask::kClassifyImage;
   if (decoder.classifier) return ModelTask::kClassify;
@@ -171,11 +216,12 @@ constexpr uint64_t kMostHeaderBytes = 16u << 20;  // of a T5's weights, which ha
 
 // The JSON that names the tensors of the weights in a directory; "": there is none.
 std::string TensorNamesIn(const std::string& dir) {
+  if (!CheckModelFile(dir, "model.safetensors").ok()) {
+    return ReadModelFile(dir, "model.safetensors.index.json").value_or("");
+  }
   std::ifstream weights(dir + "/model.safetensors", std::ios::binary);
   uint64_t bytes = 0;
-  if (!weights.read(reinterpret_cast<char*>(&bytes), sizeof bytes)) {
-    return FileSystem::Real().ReadSmallFile(dir + "/model.safetensors.index.json").value_or("");
-  }
+  if (!weights.read(reinterpret_cast<char*>(&bytes), sizeof bytes)) return "";
   std::string header(std::min(bytes, kMostHeaderBytes), '\0');
   weights.read(header.data(), static_cast<std::streamsize>(header.size()));
   return header;
@@ -204,7 +250,7 @@ void SeeWhetherTied(const std::string& dir, json& config) {
 }  // namespace
 
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& dir, std::optional<ModelTask> task) {
-  ASSIGN_OR_RETURN(JsonDocument document, ReadStrictJson(dir + "/config.json"));
+  ASSIGN_OR_RETURN(JsonDocument document, ReadModelJson(dir, "config.json"));
   SeeWhetherTied(dir, document.value);
   ASSIGN_OR_RETURN(ModelConfig config, ParseModelConfig(document, "", task));
   if (!config.unsupported.empty()) return absl::InvalidArgumentError(config.unsupported.front());
@@ -217,7 +263,9 @@ PackedFormat QuantisedAs(const json& config) {
   const auto is = [&](const char* key, const json& value) {
     return found->value(key, json()) == value;
   };
-  if (!is("quant_method", "bitsandbytes")) return PackedFormat::kNone;
+  if (!is("quant_method", "bitsandbytes") && !is("quant_method", nullptr)) {
+    return PackedFormat::kNone;
+  }
   if (is("load_in_8bit", true)) return PackedFormat::kInt8;
   if (!is("load_in_4bit", true) || !is("bnb_4bit_quant_type", "nf4")) return PackedFormat::kNone;
   return is("bnb_4bit_use_double_quant", true) ? PackedFormat::kNf4Nested : PackedFormat::kNf4;
@@ -269,6 +317,7 @@ TensorNames TensorNamesOf(const ModelConfig& config) {
   }
   if (!config.decoder.classifier) names.head = ours.logits;
   if (config.decoder.tied) names.tied_to = config.decoder.names.tokens;
+  if (config.untied) names.untied_from = config.decoder.names.tokens;
   return names;
 }
 

@@ -32,6 +32,8 @@ struct ModelConfig {
   std::vector<std::string> warnings;
   // What the model has and this build can't compute, "FILE:LINE: ...".
   std::vector<std::string> unsupported;
+  // The files tie the logits to the embedding, and the model does not (WithUntiedLogits).
+  bool untied = false;
 
   ModelTask task() const;
   // Of a model that gives labels; null: it does not.
@@ -55,6 +57,11 @@ absl::StatusOr<ModelConfig> ParseModelConfig(const JsonDocument& document,
 // kInvalidArgument. kNotFound when there is no file.
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& dir,
                                             std::optional<ModelTask> task = std::nullopt);
+
+// The model with a matrix of logits of its own, which begins as the embedding's: what a model with
+// tied logits becomes when one of the two is trained apart. kInvalidArgument for a family whose
+// logits cannot be untied. REQUIRES: config.decoder.tied.
+absl::StatusOr<ModelConfig> WithUntiedLogits(const ModelConfig& config);
 
 // As what its config says that the model's matrices are quantised; kNone: they are not.
 PackedFormat QuantisedAs(const nlohmann::json& config);

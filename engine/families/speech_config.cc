@@ -1,6 +1,7 @@
 #include "engine/families/speech_config.h"
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/model_file.h"
 #include "engine/base/strict_json.h"
 #include "io/base/status.h"
 
@@ -8,7 +9,7 @@ namespace spillway {
 
 absl::Status CheckSpeechPreprocessor(const std::string& model_directory,
                                      const SpeechConfig& config) {
-  const auto document = ReadStrictJson(model_directory + "/preprocessor_config.json");
+  const auto document = ReadModelJson(model_directory, "preprocessor_config.json");
   if (absl::IsNotFound(document.status())) return absl::OkStatus();
   RETURN_IF_ERROR(document.status());
   const struct {

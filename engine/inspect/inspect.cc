@@ -14,6 +14,8 @@
 #include "engine/run/run_state.h"
 #include "engine/weights/safetensors.h"
 #include "engine/weights/safetensors_model.h"
+#include "engine/weights/torch_file.h"
+#include "engine/weights/weight_files.h"
 #include "io/base/format_bytes.h"
 #include "io/base/status.h"
 #include "io/base/terminal.h"
@@ -25,18 +27,21 @@ namespace {
 constexpr absl::string_view kManifestBegins = "spillway-manifest ";
 constexpr absl::string_view kIndex = "model.safetensors.index.json";
 constexpr absl::string_view kReads =
-    "inspect reads a run's OUTPUT, a copy of a commit, a manifest, a .safetensors file, or the "
-    "directory of a model or an adapter";
+    "inspect reads a run's OUTPUT, a copy of a commit, a manifest, a .safetensors file, one of "
+    "torch.save, or the directory of a model or an adapter";
 
 bool Has(const std::string& directory, absl::string_view name) {
   return Exists(absl::StrCat(directory, "/", name));
 }
 
-bool BeginsAsManifest(const std::string& path) {
+// As many bytes as a manifest's mark has.
+std::string BeginOf(const std::string& path) {
   std::string begin(kManifestBegins.size(), '\0');
   std::ifstream(path, std::ios::binary).read(begin.data(), static_cast<long>(begin.size()));
-  return begin == kManifestBegins;
+  return begin;
 }
+
+bool BeginsAsManifest(const std::string& path) { return BeginOf(path) == kManifestBegins; }
 
 // Adds the tensors of one file.
 void AddTensors(const SafetensorsFile& file, nlohmann::json* json,
@@ -57,7 +62,7 @@ void AddTensors(const SafetensorsFile& file, nlohmann::json* json,
 
 nlohmann::json InspectTensors(const std::vector<const SafetensorsFile*>& files) {
   nlohmann::json json;
-  json["kind"] = "safetensors";
+  json["kind"] = BeginsAsTorchFile(BeginOf(files[0]->path())) ? "torch" : "safetensors";
   json["metadata"] = files[0]->metadata();
   json["tensors"] = nlohmann::json::array();
   json["files"] = nlohmann::json::array();
@@ -123,10 +128,16 @@ absl::StatusOr<nlohmann::json> InspectDirectory(const std::string& path,
   if (commit.ok()) return InspectRun(path, progress, digests);
   if (!absl::IsNotFound(commit.status())) return commit.status();
   if (const auto freed = ReadFreedState(path); freed.ok()) return InspectFreed(path, *freed);
-  if (Has(path, "model.safetensors") || Has(path, kIndex)) return InspectModel(path);
-  if (Has(path, kAdapterWeightsName)) {
-    return InspectFile(absl::StrCat(path, "/", kAdapterWeightsName));
+  for (const char* name : {kAdapterWeightsName, kFormerAdapterWeightsName}) {
+    const std::string file = absl::StrCat(path, "/", name);
+    if (Has(path, kAdapterConfigName) && Exists(file)) return InspectFile(file);
   }
+  // Of a model, which weights in it are not read is said as train says it.
+  const auto weights = FindWeightFiles(path);
+  if (weights.ok() || Has(path, "config.json")) {
+    return absl::IsNotFound(weights.status()) ? NothingIn(path) : InspectModel(path);
+  }
+  RETURN_IF_ERROR(DescribeShardedCheckpoint(path));
   return NothingIn(path);
 }
 
@@ -143,8 +154,9 @@ absl::StatusOr<nlohmann::json> Inspect(const std::string& path, const InspectPro
   if (found->kind == FileInfo::Kind::kFile) {
     if (BeginsAsManifest(path)) return InspectCommit(path, progress, digests);
     if (absl::EndsWith(path, kIndex)) return InspectModel(ParentPath(path));
+    if (absl::EndsWith(path, ".bin.index.json")) return InspectModel(ParentPath(path));
     for (const absl::string_view other : {".npy", ".bin", ".txt", ".jsonl", ".json", ".pt"}) {
-      if (absl::EndsWith(path, other)) {
+      if (absl::EndsWith(path, other) && !BeginsAsTorchFile(BeginOf(path))) {
         return absl::InvalidArgumentError(absl::StrCat(path, " is a ", other, " file; ", kReads));
       }
     }

@@ -36,9 +36,11 @@ struct ModelShape {
   // The module that scores labels, where the model classifies what it reads or sees; "": it does
   // not.
   std::string classifier = "";
-  bool labels_tokens = false;         // each token of them by itself
-  bool masked = false;                // it finds tokens that are masked
-  bool tied = false;                  // logits are what the embedding's matrix makes
+  bool labels_tokens = false;  // each token of them by itself
+  bool masked = false;         // it finds tokens that are masked
+  bool tied = false;           // logits are what the embedding's matrix makes
+  // Of tied logits: what transformers calls their matrix, and the parameter that it is.
+  std::string tied_head = "", tied_to = "";
   std::set<std::string> frozen = {};  // parameters that are not trained, whatever is
   bool has_logits() const { return causal || masked; }
 

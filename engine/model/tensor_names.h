@@ -40,6 +40,8 @@ struct TensorNames {
   // A tensor of another shape than its parameter is left aside, and the parameter begun anew
   // (--ignore-mismatched-sizes); otherwise it is an error.
   bool ignores_sizes = false;
+  // The parameter whose values the matrix of logits begins with where files lack it; "": none.
+  std::string untied_from;
 };
 
 }  // namespace spillway

@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "engine/run/run_state.h"
 #include "engine/run/swap_inventory.h"
+#include "engine/weights/model_files.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
@@ -19,15 +20,6 @@ namespace {
 // A directory that holds less has a lock and a record in it, and no state.
 constexpr uint64_t kNothingBytes = 16 << 10;
 
-// What a Hugging Face directory of ours holds: weights, and JSON or text beside them.
-bool IsModelFile(const DirectoryEntry& entry) {
-  if (!entry.is_file) return false;
-  for (const char* extension : {".safetensors", ".json", ".partial"}) {
-    if (absl::EndsWith(entry.name, extension)) return true;
-  }
-  return entry.name == "merges.txt" || entry.name == "vocab.txt";
-}
-
 uint64_t AllocatedBytes(const RunDirectory& directory) {
   uint64_t bytes = 0;
   const auto entries = directory.own().List();
@@ -36,18 +28,27 @@ uint64_t AllocatedBytes(const RunDirectory& directory) {
   return bytes;
 }
 
-// OUTPUT/model, OUTPUT/adapter or OUTPUT/source. Returns the bytes that went.
-absl::StatusOr<uint64_t> RemoveModelDirectory(const OwnDirectory& output, const std::string& name) {
-  const auto directory = output.OpenDirectory(name);
+// Removes the folder `name` with its files for which `is_ours(file's name)`; if it holds more, only
+// those. Returns the bytes that went.
+absl::StatusOr<uint64_t> RemoveModelFolder(const OwnDirectory& in, const std::string& name,
+                                      bool (*is_ours)(absl::string_view)) {
+  const auto directory = in.OpenDirectory(name);
   if (absl::IsNotFound(directory.status())) return 0;
   RETURN_IF_ERROR(directory.status());
+  uint64_t bytes = 0;
+  if (name != kTemplatesFolder) {
+    ASSIGN_OR_RETURN(bytes, RemoveModelFolder(**directory, kTemplatesFolder, [](absl::string_view file) {
+                       return absl::EndsWith(file, ".jinja");
+                     }));
+  }
   ASSIGN_OR_RETURN(const auto entries, (*directory)->List());
   std::vector<std::string> names;
   for (const DirectoryEntry& entry : entries) {
-    if (IsModelFile(entry)) names.push_back(entry.name);
+    if (entry.is_file && is_ours(entry.name)) names.push_back(entry.name);
   }
-  ASSIGN_OR_RETURN(const uint64_t bytes, (*directory)->RemoveFiles(names));
-  if (absl::IsFailedPrecondition(output.RemoveDirectory(name))) {
+  ASSIGN_OR_RETURN(const uint64_t removed, (*directory)->RemoveFiles(names));
+  bytes += removed;
+  if (absl::IsFailedPrecondition(in.RemoveDirectory(name))) {
     LogWarning(absl::StrCat((*directory)->path(), " holds files that no run put there; they stay"));
   }
   return bytes;
@@ -241,7 +242,7 @@ absl::Status EarlierRun::RemoveAll() {
   found_.clear();
   ASSIGN_OR_RETURN(uint64_t bytes, output_->own().RemoveFiles(OutputFileNames(rank_)));
   for (const std::string& name : OutputDirectoryNames()) {
-    ASSIGN_OR_RETURN(const uint64_t more, RemoveModelDirectory(output_->own(), name));
+    ASSIGN_OR_RETURN(const uint64_t more, RemoveModelFolder(output_->own(), name, IsModelFileName));
     bytes += more;
   }
   if (directories.empty() && bytes == 0) return absl::OkStatus();  // there was none

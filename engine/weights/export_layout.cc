@@ -20,26 +20,25 @@ using nlohmann::json;
 // {"files": {"file": {...}}, "index": {...}, "dtype": "float32"}.
 constexpr const char* kBeside = "__metadata__";
 
-bool IsQuantised(const SafetensorsModel& model) {
-  for (const SafetensorsTensor* tensor : model.tensors()) {
-    if (tensor->dtype == "I8" || absl::StrContains(tensor->name, ".quant_state.")) return true;
-  }
-  return false;
-}
-
-// The parameter of each tensor; empty where the files' names can't be kept.
-std::map<std::string, std::string> ParametersByTensor(const SafetensorsModel& model,
-                                                      const TensorNames* names) {
-  if (names == nullptr) return {};
-  std::map<std::string, std::string> parameters = ParametersOfTensors(*names, model);
+// Whether the files have every parameter, so that their names are those of the whole model.
+bool HasEveryParameter(const std::map<std::string, std::string>& parameters,
+                       const TensorNames& names) {
   std::set<std::string> there;
   for (const auto& [tensor, parameter] : parameters) there.insert(parameter);
-  return there.size() == names->shapes.size() ? parameters : std::map<std::string, std::string>();
+  return there.size() == names.shapes.size();
 }
 
 json LayoutOf(const SafetensorsModel& model, const TensorNames* names) {
-  const auto parameters = ParametersByTensor(model, names);
+  std::map<std::string, std::string> parameters;
+  if (names != nullptr) parameters = ParametersOfTensors(*names, model);
   json layout = json::object();
+  if (names != nullptr && !HasEveryParameter(parameters, *names)) {
+    for (const auto& [tensor, parameter] : parameters) {
+      const auto dtype = SafetensorsDType(model.Find(tensor)->dtype);
+      if (dtype) layout[parameter] = {"", TorchName(*dtype), parameter};
+    }
+    return layout;
+  }
   json& metadata = layout[kBeside] = {{"files", json::object()}, {"index", model.index_metadata()}};
   for (const SafetensorsFile* file : model.files()) {
     const std::string name(FileName(file->path()));
@@ -95,9 +94,7 @@ absl::Status SaveExportLayout(const std::string& model_directory, const TensorNa
                               FileSystem& files) {
   json layout = json::object();
   const auto model = SafetensorsModel::Open(model_directory);
-  const bool quantised = model.ok() && IsQuantised(**model);
-  if (quantised && !dtype) dtype = (*model)->dtype();
-  if (model.ok() && !quantised) layout = LayoutOf(**model, names);
+  if (model.ok()) layout = LayoutOf(**model, names);
   if (dtype) layout[kBeside]["dtype"] = TorchName(*dtype);
   return WriteFileAtomically(files, absl::StrCat(to, "/", kExportLayoutName), layout.dump() + "\n",
                              FileAccess::kShared);

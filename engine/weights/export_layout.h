@@ -38,8 +38,8 @@ struct ExportLayout {
 
 // Writes into the directory `to` how the safetensors of `model_directory` are laid out, and `dtype`
 // where another is asked for. Where they have every parameter of `names` (null: unknown) an export
-// calls them as they do; otherwise, as of a model that got a new head, by the parameters' names.
-// Quantised files have no layout that an export could have, only the dtype of what is not packed.
+// calls them as they do; otherwise, as of a model that got a new head, by the parameters' names,
+// with the files' dtypes. What is quantised there gets the export's dtype.
 absl::Status SaveExportLayout(const std::string& model_directory, const TensorNames* names,
                               std::optional<DType> dtype, const std::string& to, FileSystem& files);
 

@@ -105,7 +105,7 @@ absl::Status WriteOnce(const StateSource& source, const ExportOptions& options,
       [&](const std::string& name, uint64_t first, std::vector<float>& values) -> absl::Status {
         if (left == 0) return absl::CancelledError("none is to be read");
         if (!wanted.contains(name)) return absl::OkStatus();
-        if (options.change) options.change(name, first, values);
+        if (options.change) RETURN_IF_ERROR(options.change(name, first, values));
         RETURN_IF_ERROR(writer.AppendFp32(values.data(), values.size()));
         left -= values.size();
         return left == 0 ? absl::CancelledError("all are there") : absl::OkStatus();

@@ -19,8 +19,8 @@ struct ExportOptions {
   // Whether a parameter or buffer is not written. Null: all are.
   std::function<bool(const std::string& name)> leave_out = nullptr;
   // Makes of a parameter's values, from the `first` on, what is written. Null: nothing else.
-  std::function<void(const std::string& name, uint64_t first, std::vector<float>& values)> change =
-      nullptr;
+  std::function<absl::Status(const std::string& name, uint64_t first, std::vector<float>& values)>
+      change = nullptr;
 };
 
 // Calls `visit` for every parameter's values in fp32, piece by piece in order; what it returns but

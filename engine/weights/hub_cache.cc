@@ -11,7 +11,9 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "engine/base/model_file.h"
 #include "engine/base/shallow_json.h"
+#include "engine/weights/weight_files.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
 
@@ -56,8 +58,7 @@ std::string ExpandHome(const std::string& path, const FindVariable& variable) {
 
 // The shards that an index names and the snapshot lacks.
 Names MissingShards(const std::string& directory, absl::string_view index) {
-  const auto text =
-      FileSystem::Real().ReadSmallFile(absl::StrCat(directory, "/", index), kMostIndexBytes);
+  const auto text = ReadModelFile(directory, index, kMostIndexBytes);
   Names missing;
   if (!text.ok()) return missing;
   const nlohmann::json json = ParseShallowJson(*text);
@@ -95,9 +96,7 @@ std::string Lacks(const std::string& directory, HubFiles files) {
   }
   // Weights of other formats, which whoever reads them names.
   for (const std::string& name : List(directory)) {
-    for (const char* end : {".bin", ".safetensors", ".pt", ".pth", ".gguf", ".h5", ".msgpack"}) {
-      if (absl::EndsWith(name, end) && Has(directory, name)) return "";
-    }
+    if (CanHoldWeights(name) && Has(directory, name)) return "";
   }
   return "model.safetensors (its weights)";
 }

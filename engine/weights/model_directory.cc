@@ -11,6 +11,7 @@
 #include "engine/base/shell_line.h"
 #include "engine/data/data_file.h"
 #include "engine/weights/model_files.h"
+#include "engine/weights/weight_files.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
 
@@ -96,6 +97,9 @@ absl::Status DescribeNoModel(const std::string& directory) {
   if (const std::string folder = FolderWithModel(directory); !folder.empty()) {
     return no(absl::StrCat("no config.json in it, but in ", folder, ": give ",
                            ShellLine({"--model", folder})));
+  }
+  if (const absl::Status sharded = DescribeShardedCheckpoint(directory); !sharded.ok()) {
+    return no(sharded.message());
   }
   if (const std::string gguf = FileEndingWith(directory, ".gguf"); !gguf.empty()) {
     return no(

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "engine/base/model_file.h"
 #include "engine/base/shallow_json.h"
 #include "engine/data/pipeline_tokenizer.h"
 #include "engine/families/generation_config.h"
@@ -27,11 +28,11 @@ constexpr const char* kConfig = "config.json";
 constexpr const char* kGenerationConfig = "generation_config.json";
 // How texts are made, and how sounds or pictures become what the model is given: for transformers,
 // in an export.
+constexpr uint64_t kMostCopiedBytes = 4 << 20;
 constexpr const char* kCopiedFiles[] = {kGenerationConfig, "preprocessor_config.json",
                                         "processor_config.json"};
-// Templates of other names than the default one, a folder of them; a file each, with this in front
-// of its name, where everything lies in one folder.
-constexpr const char* kTemplates = "additional_chat_templates";
+// Templates of other names than the default one lie in kTemplatesFolder; a file each, with this in
+// front of its name, where everything lies in one folder.
 constexpr const char* kTemplatesFlat = "additional_chat_templates:";
 
 // Whether a tokenizer's Save may write it.
@@ -47,10 +48,10 @@ bool IsOwnName(absl::string_view name) {
 
 // Names model.ends in the generation_config.json, which is made of the config where it is missing.
 absl::Status SaveEnds(const ModelFiles& model, const std::string& to, FileSystem& files) {
-  const std::string from = absl::StrCat(model.directory, "/", kGenerationConfig);
   json given;
-  if (Exists(from, files)) {
-    ASSIGN_OR_RETURN(const std::string text, files.ReadSmallFile(from));
+  if (Exists(absl::StrCat(model.directory, "/", kGenerationConfig), files)) {
+    ASSIGN_OR_RETURN(const std::string text,
+                     ReadModelFile(model.directory, kGenerationConfig, kSmallFileBytes, files));
     given = ParseShallowJson(text);
     if (!given.is_object()) return absl::OkStatus();  // whoever reads it says what is wrong
   }
@@ -63,8 +64,20 @@ absl::Status SaveEnds(const ModelFiles& model, const std::string& to, FileSystem
 }
 
 absl::Status CopyFile(FileSystem& files, const std::string& from, const std::string& to) {
-  ASSIGN_OR_RETURN(const std::string content, files.ReadSmallFile(from));
+  ASSIGN_OR_RETURN(const std::string content,
+                   ReadModelFile(ParentPath(from), FileName(from), kSmallFileBytes, files));
   return WriteFileAtomically(files, to, content, FileAccess::kShared);
+}
+
+// One of kCopiedFiles, which is JSON.
+absl::StatusOr<std::string> ReadCopiedFile(FileSystem& files, const std::string& directory,
+                                           const char* name) {
+  ASSIGN_OR_RETURN(const std::string content,
+                   ReadModelFile(directory, name, kMostCopiedBytes, files));
+  const std::string path = absl::StrCat(directory, "/", name);
+  ASSIGN_OR_RETURN(const JsonDocument document, ParseStrictJson(content, path));
+  if (document.value.is_object()) return content;
+  return absl::InvalidArgumentError(absl::StrCat(path, ": not a JSON object"));
 }
 
 // The plain files of a directory but config.json.
@@ -127,7 +140,7 @@ void SetDType(json& config, DType dtype) {
 
 absl::Status SaveTemplates(FileSystem& files, const std::string& model_directory,
                            const std::string& to) {
-  const std::string folder = absl::StrCat(model_directory, "/", kTemplates);
+  const std::string folder = absl::StrCat(model_directory, "/", kTemplatesFolder);
   if (!Exists(folder, files)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<std::string> names, OtherFiles(files, folder));
   for (const std::string& name : names) {
@@ -142,8 +155,9 @@ absl::Status SaveTemplates(FileSystem& files, const std::string& model_directory
 absl::StatusOr<std::string> ExportedPath(FileSystem& files, const std::string& to,
                                          absl::string_view name) {
   if (!absl::ConsumePrefix(&name, kTemplatesFlat)) return absl::StrCat(to, "/", name);
-  RETURN_IF_ERROR(CreateDirectories(files, absl::StrCat(to, "/", kTemplates), FileAccess::kShared));
-  return absl::StrCat(to, "/", kTemplates, "/", name);
+  RETURN_IF_ERROR(
+      CreateDirectories(files, absl::StrCat(to, "/", kTemplatesFolder), FileAccess::kShared));
+  return absl::StrCat(to, "/", kTemplatesFolder, "/", name);
 }
 
 // Of what an export of another model has left in `to`, what is none of the `names` that a run
@@ -159,7 +173,7 @@ absl::Status RemoveOthers(FileSystem& files, const std::set<std::string>& names,
     RETURN_IF_ERROR(RemoveIfThere(files, absl::StrCat(to, "/", name)));
   }
   if (!tokenizes) return absl::OkStatus();
-  const std::string folder = absl::StrCat(to, "/", kTemplates);
+  const std::string folder = absl::StrCat(to, "/", kTemplatesFolder);
   if (!Exists(folder, files)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<std::string> templates, OtherFiles(files, folder));
   for (const std::string& name : templates) {
@@ -173,15 +187,40 @@ absl::Status RemoveOthers(FileSystem& files, const std::set<std::string>& names,
 }  // namespace
 
 std::string BaseModelOfAdapter(const std::string& directory) {
-  const auto text =
-      FileSystem::Real().ReadSmallFile(absl::StrCat(directory, "/", kAdapterConfigName));
+  const auto text = ReadModelFile(directory, kAdapterConfigName, kMostCopiedBytes);
   const json config = ParseShallowJson(text.ok() ? *text : "");
   if (!config.is_object()) return "";
   const json base = config.value("base_model_name_or_path", json());
   return base.is_string() ? base.get<std::string>() : "";
 }
 
+bool IsModelFileName(absl::string_view name) {
+  for (const char* end : {".safetensors", ".json", ".partial"}) {
+    if (absl::EndsWith(name, end)) return true;
+  }
+  return IsOwnName(name);
+}
+
 std::string SourceDirectory(const std::string& output) { return output + "/source"; }
+
+absl::Status CheckSideFiles(const std::string& model_directory) {
+  FileSystem& files = FileSystem::Real();
+  for (const char* name : kCopiedFiles) {
+    if (!Exists(absl::StrCat(model_directory, "/", name))) continue;
+    RETURN_IF_ERROR(ReadCopiedFile(files, model_directory, name).status());
+  }
+  std::vector<std::string> names(std::begin(kTokenizerJsonFiles), std::end(kTokenizerJsonFiles));
+  const std::string templates = absl::StrCat(model_directory, "/", kTemplatesFolder);
+  if (Exists(templates)) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> all, files.List(templates));
+    for (const std::string& name : all) names.push_back(absl::StrCat(kTemplatesFolder, "/", name));
+  }
+  for (const std::string& name : names) {
+    const absl::Status checked = CheckModelFile(model_directory, name);
+    if (!checked.ok() && !absl::IsNotFound(checked)) return checked;
+  }
+  return absl::OkStatus();
+}
 
 absl::Status SaveModelFiles(const ModelFiles& model, const std::string& to, FileSystem& files) {
   const std::string& model_directory = model.directory;
@@ -190,9 +229,10 @@ absl::Status SaveModelFiles(const ModelFiles& model, const std::string& to, File
   ASSIGN_OR_RETURN(const auto before, OwnFiles(files, to));
   // Where there is no generation_config.json, its readers derive all of it from config.json.
   for (const char* name : kCopiedFiles) {
-    const std::string file = absl::StrCat(model_directory, "/", name);
-    if (!Exists(file, files)) continue;
-    RETURN_IF_ERROR(CopyFile(files, file, absl::StrCat(to, "/", name)));
+    if (!Exists(absl::StrCat(model_directory, "/", name), files)) continue;
+    ASSIGN_OR_RETURN(const std::string content, ReadCopiedFile(files, model_directory, name));
+    RETURN_IF_ERROR(
+        WriteFileAtomically(files, absl::StrCat(to, "/", name), content, FileAccess::kShared));
   }
   RETURN_IF_ERROR(SaveEnds(model, to, files));
   if (model.tokenizer != nullptr) {
@@ -220,6 +260,30 @@ absl::Status CopyModelFiles(const std::string& from, const std::string& to, File
   }
   return absl::OkStatus();
 }
+
+namespace {
+
+// The frozen parameters whose values the run may hold otherwise than `asked.original` has them.
+std::set<std::string> FromOriginal(const StateSource& state, const ModelExportOptions& asked) {
+  std::set<std::string> names;
+  if (asked.original == nullptr) return names;
+  for (const UnitDescription& unit : state.model.units) {
+    for (const ParameterDescription& parameter : unit.parameters) {
+      const std::string& name = parameter.name;
+      const bool exact = state.dtype == DType::kFloat32 && !parameter.packing.any();
+      if (!unit.frozen || exact || asked.as_held.contains(name)) continue;
+      if (asked.original->packed(name) != PackedFormat::kNone) continue;
+      const auto stored = asked.original->Stored(name);
+      if (stored && stored->dtype == state.dtype && !parameter.packing.any()) continue;
+      float value = 0;
+      if (absl::IsNotFound(asked.original->Read(name, 0, 1, &value))) continue;
+      names.insert(name);
+    }
+  }
+  return names;
+}
+
+}  // namespace
 
 absl::StatusOr<DType> ExportModel(const StateSource& state, const std::string& source_directory,
                                   const std::string& to, const ModelExportOptions& asked,
@@ -254,7 +318,14 @@ absl::StatusOr<DType> ExportModel(const StateSource& state, const std::string& s
   }
   options.max_shard_bytes = asked.max_shard_bytes.value_or(kDefaultShardBytes);
   options.leave_out = asked.leave_out;
-  options.change = asked.change;
+  const std::set<std::string> from_original = FromOriginal(state, asked);
+  options.change = [&](const std::string& name, uint64_t first,
+                       std::vector<float>& values) -> absl::Status {
+    if (from_original.contains(name)) {
+      RETURN_IF_ERROR(asked.original->Read(name, first, values.size(), values.data()));
+    }
+    return asked.change ? asked.change(name, first, values) : absl::OkStatus();
+  };
   RETURN_IF_ERROR(RemoveIfThere(files, config_path));
   RETURN_IF_ERROR(ExportWeights(state, options, to, files));
   if (config.is_null()) return options.dtype;

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "engine/model/tensor_names.h"
 #include "engine/weights/safetensors_model_writer.h"
 #include "engine/weights/state_source.h"
+#include "engine/weights/weight_source.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {
@@ -26,6 +28,15 @@ inline constexpr const char* kAdapterConfigName = "adapter_config.json";
 // The model that the adapter in a directory belongs to, as its adapter_config.json says it; ""
 // where nothing does.
 std::string BaseModelOfAdapter(const std::string& directory);
+
+// Whether SaveModelFiles, an export of weights or of an adapter may write a file of this name.
+bool IsModelFileName(absl::string_view name);
+// The folder in an export where chat templates beside the default one lie, each a .jinja file.
+inline constexpr const char* kTemplatesFolder = "additional_chat_templates";
+
+// Checks the files of a model's directory that SaveModelFiles would copy: that they lie in it, are
+// plain files, and of those that are JSON that they are, with at most 4 MiB. kInvalidArgument.
+absl::Status CheckSideFiles(const std::string& model_directory);
 
 // OUTPUT/source.
 std::string SourceDirectory(const std::string& output);
@@ -60,8 +71,13 @@ struct ModelExportOptions {
   std::optional<uint64_t> max_shard_bytes = {};  // none: in the files that they came in
   // As ExportOptions'.
   std::function<bool(const std::string& name)> leave_out = nullptr;
-  std::function<void(const std::string& name, uint64_t first, std::vector<float>& values)> change =
-      nullptr;
+  std::function<absl::Status(const std::string& name, uint64_t first, std::vector<float>& values)>
+      change = nullptr;
+  // What the run read its frozen parameters from, under the names of its model: they are written
+  // with those values, which the run may hold rounded to its dtype, or quantised. Null: as the run
+  // holds them. So are what is quantised there itself, what it lacks, and `as_held`.
+  WeightSource* original = nullptr;
+  std::set<std::string> as_held = {};
 };
 
 // A Hugging Face directory in `to` (created where missing): the weights of `state`, and the files

@@ -298,7 +298,9 @@ std::vector<std::string> NamesOfParameter(const TensorNames& names, const std::s
       all.push_back(alias);
     }
   }
-  if (parameter == names.tied_to && !names.head.empty()) all.push_back(names.head);
+  if (parameter == names.tied_to && !names.head.empty()) {
+    all.push_back(NamesOfParameter(names, names.head)[0]);
+  }
   return all;
 }
 
@@ -388,6 +390,9 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(
       if (grown.contains(expected.head)) grown[expected.tied_to] = grown[expected.head];
       tied_head.clear();
     }
+  }
+  if (const auto tokens = names.find(expected.untied_from); tokens != names.end()) {
+    names.emplace(expected.head, tokens->second);
   }
   std::vector<std::string> made;
   for (const auto& [name, shape] : expected.shapes) {

@@ -10,7 +10,11 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/weights/read_at.h"
+#include "engine/weights/torch_file.h"
 #include "io/base/status.h"
 #include "io/checksum.h"
 
@@ -23,30 +27,6 @@ constexpr uint64_t kFingerprintBytes = 4096;
 
 // What a clone without git-lfs has in place of a large file begins with this.
 constexpr char kLfsPointer[] = "version https://git-lfs";
-
-// Reads exactly [offset, offset + size); a file that ends before is wrong bytes.
-absl::Status ReadAt(int fd, const std::string& path, uint64_t offset_bytes, void* data,
-                    uint64_t size_bytes) {
-  char* out = static_cast<char*>(data);
-  uint64_t done_bytes = 0;
-  while (done_bytes < size_bytes) {
-    const ssize_t got = RetryOnSignal([&] {
-      return ::pread(fd, out + done_bytes, size_bytes - done_bytes,
-                     static_cast<off_t>(offset_bytes + done_bytes));
-    });
-    if (got < 0) {
-      return ErrnoStatus(
-          errno, absl::StrCat("read ", size_bytes, " bytes at ", offset_bytes, " of ", path));
-    }
-    if (got == 0) {
-      return WrongBytesError(absl::StrCat(path, ": ends at byte ", offset_bytes + done_bytes, ", ",
-                                          size_bytes - done_bytes,
-                                          " bytes too soon: it has become shorter"));
-    }
-    done_bytes += static_cast<uint64_t>(got);
-  }
-  return absl::OkStatus();
-}
 
 template <float (*kConvert)(uint16_t)>
 absl::Status ReadHalves(int fd, const std::string& path, uint64_t offset_bytes, uint64_t count,
@@ -76,6 +56,16 @@ absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(absl::str
   }
   file->size_bytes_ = static_cast<uint64_t>(info.st_size);
 
+  std::array<char, 8> begin = {};
+  const uint64_t begin_bytes = std::min<uint64_t>(begin.size(), file->size_bytes_);
+  RETURN_IF_ERROR(ReadAt(file->fd_.get(), file->path_, 0, begin.data(), begin_bytes));
+  if (!absl::EndsWith(path, ".safetensors") &&
+      BeginsAsTorchFile(absl::string_view(begin.data(), begin_bytes))) {
+    ASSIGN_OR_RETURN(file->header_,
+                     ReadTorchFileHeader(file->fd_.get(), file->path_, file->size_bytes_));
+    file->IndexTensors();
+    return file;
+  }
   const auto broken = [&](absl::string_view rule) {
     return WrongBytesError(absl::StrCat(path, " is not a valid safetensors file: ", rule));
   };
@@ -98,11 +88,20 @@ absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(absl::str
   absl::StatusOr<SafetensorsHeader> header = ParseSafetensorsHeader(json, file->size_bytes_);
   if (!header.ok()) return broken(header.status().message());
   file->header_ = *std::move(header);
+  file->IndexTensors();
   file->header_digest_ = Checksum(json.data(), json.size());
-  for (size_t i = 0; i < file->header_.tensors.size(); ++i) {
-    file->by_name_[file->header_.tensors[i].name] = i;
-  }
   return file;
+}
+
+void SafetensorsFile::IndexTensors() {
+  std::string described;
+  for (size_t i = 0; i < header_.tensors.size(); ++i) {
+    const SafetensorsTensor& tensor = header_.tensors[i];
+    by_name_[tensor.name] = i;
+    absl::StrAppend(&described, tensor.name, " ", tensor.dtype, " ",
+                    absl::StrJoin(tensor.shape, ","), " ", tensor.offset_bytes, "\n");
+  }
+  header_digest_ = Checksum(described.data(), described.size());
 }
 
 const SafetensorsTensor* SafetensorsFile::Find(absl::string_view name) const {

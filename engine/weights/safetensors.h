@@ -1,8 +1,10 @@
-// Reading one safetensors file.
+// Reading one file of weights: safetensors, or what torch.save wrote.
 //
 // A file is checked whole before any of its data is used: a header that breaks a rule
 // of the format (engine/weights/safetensors_header.h) is kDataLoss, "wrong bytes". Data is read
-// by pread, piece by piece; nothing is mapped and nothing is kept.
+// by pread, piece by piece; nothing is mapped and nothing is kept. Files of torch.save
+// (engine/weights/torch_file.h) are read if their names do not end in .safetensors; they have no
+// metadata.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +53,8 @@ class SafetensorsFile {
 
  private:
   SafetensorsFile() = default;
+  // Of header_: the tensors by name, and a digest of their description.
+  void IndexTensors();
 
   UniqueFd fd_;
   std::string path_;

@@ -4,10 +4,11 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/base/model_file.h"
 #include "engine/weights/safetensors_index.h"
+#include "engine/weights/weight_files.h"
 #include "io/base/status.h"
 #include "io/checksum.h"
 #include "io/file.h"
@@ -16,50 +17,11 @@
 namespace spillway {
 namespace {
 
-// Also a link that leads nowhere.
-bool IsNamed(const std::string& path) { return FileSystem::Real().Look(path).ok(); }
-
-// A file by this name is a part of a model's weights, or leads to them.
-bool HoldsWeights(absl::string_view name) {
-  for (const absl::string_view end : {".safetensors", ".gguf", ".pth", ".h5", ".msgpack"}) {
-    if (absl::EndsWith(name, end)) return true;
-  }
-  return absl::StartsWith(name, "pytorch_model") || absl::StrContains(name, ".safetensors.index.");
-}
-
-// What a directory without safetensors has instead.
-absl::Status NoSafetensors(absl::string_view directory) {
-  for (const absl::string_view other :
-       {"pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack"}) {
-    if (!IsNamed(absl::StrCat(directory, "/", other))) continue;
-    const absl::string_view from = absl::StartsWith(other, "tf")     ? ", from_tf=True"
-                                   : absl::StartsWith(other, "flax") ? ", from_flax=True"
-                                                                     : "";
-    return absl::InvalidArgumentError(
-        absl::StrCat(directory, " has its weights in ", other,
-                     ", which is not read. Convert them to safetensors with: python3 -c \"import "
-                     "transformers as "
-                     "t; c=t.AutoConfig.from_pretrained('",
-                     directory, "'); getattr(t, c.architectures[0]).from_pretrained('", directory,
-                     "'", from, ").save_pretrained('", directory, "')\""));
-  }
-  const auto names = FileSystem::Real().List(directory);
-  for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
-    if (!HoldsWeights(name)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        directory, " has ", name, ", but no ", kSafetensorsName, " and no ", kSafetensorsIndexName,
-        ": weights are read under these names. Put what is missing there (fetch the model again), "
-        "or move ",
-        name, " away to begin with weights drawn at random"));
-  }
-  return absl::NotFoundError(absl::StrCat(directory, " has no weights (", kSafetensorsName, " or ",
-                                          kSafetensorsIndexName, ")"));
-}
-
 // The index of a model in shards.
-absl::StatusOr<SafetensorsIndex> ReadIndex(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kSafetensorsMaxHeaderBytes));
-  return ParseSafetensorsIndex(text, path);
+absl::StatusOr<SafetensorsIndex> ReadIndex(const std::string& directory, const std::string& name) {
+  ASSIGN_OR_RETURN(const std::string text,
+                   ReadModelFile(directory, name, kSafetensorsMaxHeaderBytes));
+  return ParseSafetensorsIndex(text, absl::StrCat(directory, "/", name));
 }
 
 }  // namespace
@@ -67,22 +29,27 @@ absl::StatusOr<SafetensorsIndex> ReadIndex(const std::string& path) {
 absl::StatusOr<std::unique_ptr<SafetensorsModel>> SafetensorsModel::Open(
     absl::string_view directory) {
   std::unique_ptr<SafetensorsModel> model(new SafetensorsModel);
-  const std::string single = absl::StrCat(directory, "/", kSafetensorsName);
-  const std::string index = absl::StrCat(directory, "/", kSafetensorsIndexName);
+  ASSIGN_OR_RETURN(const WeightFiles found, FindWeightFiles(std::string(directory)));
+  const std::string& index = found.index;
+  const std::string index_name = FileName(index);
   const auto missing = [&](const std::string& path, absl::string_view why) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " is missing", why, ": the model is incomplete, fetch it again"));
   };
-  if (IsNamed(single)) {
-    auto file = SafetensorsFile::Open(single);
-    if (absl::IsNotFound(file.status())) return missing(single, " (a link that leads nowhere)");
+  const auto check = [&](const std::string& path) {
+    const absl::Status checked = CheckModelFile(directory, FileName(path));
+    return absl::IsNotFound(checked) ? absl::OkStatus() : checked;  // its name is missing
+  };
+  if (index.empty()) {
+    RETURN_IF_ERROR(check(found.file));
+    auto file = SafetensorsFile::Open(found.file);
+    if (absl::IsNotFound(file.status())) return missing(found.file, " (a link that leads nowhere)");
     RETURN_IF_ERROR(file.status());
     RETURN_IF_ERROR(model->Add(*std::move(file)));
     return model;
   }
-  if (!IsNamed(index)) return NoSafetensors(directory);
 
-  absl::StatusOr<SafetensorsIndex> parsed = ReadIndex(index);
+  absl::StatusOr<SafetensorsIndex> parsed = ReadIndex(std::string(directory), index_name);
   if (absl::IsNotFound(parsed.status())) return missing(index, " (a link that leads nowhere)");
   RETURN_IF_ERROR(parsed.status());
   const auto& shard_of = parsed->shard_of;
@@ -90,18 +57,19 @@ absl::StatusOr<std::unique_ptr<SafetensorsModel>> SafetensorsModel::Open(
   for (const auto& [tensor, shard] : shard_of) shards.insert(shard);
   for (const std::string& shard : shards) {
     const std::string path = absl::StrCat(directory, "/", shard);
+    RETURN_IF_ERROR(check(path));
     auto file = SafetensorsFile::Open(path);
     if (absl::IsNotFound(file.status())) {
-      return missing(path, absl::StrCat(", though ", kSafetensorsIndexName, " names it"));
+      return missing(path, absl::StrCat(", though ", index_name, " names it"));
     }
     RETURN_IF_ERROR(file.status());
     for (const SafetensorsTensor& tensor : (*file)->tensors()) {
       const auto entry = shard_of.find(tensor.name);
       if (entry == shard_of.end() || entry->second != shard) {
-        return WrongBytesError(absl::StrCat(
-            path, ": tensor '", tensor.name, "' is in this file, but ", kSafetensorsIndexName,
-            entry == shard_of.end() ? " does not name it" : " puts it into ",
-            entry == shard_of.end() ? "" : entry->second));
+        return WrongBytesError(
+            absl::StrCat(path, ": tensor '", tensor.name, "' is in this file, but ", index_name,
+                         entry == shard_of.end() ? " does not name it" : " puts it into ",
+                         entry == shard_of.end() ? "" : entry->second));
       }
     }
     RETURN_IF_ERROR(model->Add(*std::move(file)));
@@ -109,8 +77,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsModel>> SafetensorsModel::Open(
   for (const auto& [tensor, shard] : shard_of) {
     if (model->Find(tensor) == nullptr) {
       return WrongBytesError(absl::StrCat(directory, "/", shard, ": tensor '", tensor,
-                                          "' is missing, though ", kSafetensorsIndexName,
-                                          " puts it there"));
+                                          "' is missing, though ", index_name, " puts it there"));
     }
   }
   model->index_metadata_ = std::move(parsed->metadata);

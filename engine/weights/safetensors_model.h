@@ -1,4 +1,5 @@
-// Reading the safetensors of a model directory: one file, or shards and their index.
+// Reading the weights of a model directory: one file, or shards and their index; of safetensors, or
+// of torch.save.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +24,9 @@ std::optional<DType> SafetensorsDType(absl::string_view name);
 // The weights of a Hugging Face model directory. Any thread.
 class SafetensorsModel final : public WeightSource {
  public:
-  // model.safetensors, or else model.safetensors.index.json with its shards, which must
-  // agree with each other. kNotFound means exactly: the directory has no weights, in no
-  // format. Weights in another format, or a missing shard, are kInvalidArgument with
-  // the command that helps.
+  // The file or the index that FindWeightFiles finds; an index and its shards must agree with each
+  // other. kNotFound means exactly: the directory has no weights, in no format. Weights in another
+  // format, or a missing shard, are kInvalidArgument with the command that helps.
   static absl::StatusOr<std::unique_ptr<SafetensorsModel>> Open(absl::string_view directory);
 
   // At least one, by their names. They live as long as this.

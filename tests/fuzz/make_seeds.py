@@ -44,6 +44,12 @@ def tensor(dtype, shape, begin, end):
     return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
 
 
+def torch_files():
+    for path in sorted((GOLDEN / "torch_files").iterdir()):
+        refused = json.loads((GOLDEN / "torch_files.json").read_text())[path.name] is None
+        (write if refused else accepted)("torch_file", path.name, path.read_bytes())
+
+
 def safetensors():
     two = {"__metadata__": {"format": "pt", "note": "\u00e9"}, "a": tensor("F32", [2, 3], 0, 24),
            "b": tensor("BF16", [4], 24, 32)}
@@ -693,7 +699,7 @@ def escaped(word):
 if len(sys.argv) == 3 and sys.argv[1] == "--dictionaries":
     dictionaries(pathlib.Path(sys.argv[2]))
 elif len(sys.argv) == 1:
-    for make in (safetensors, configs, npy, commits, data, models, machines, small_configs, media, network, rows):
+    for make in (safetensors, torch_files, configs, npy, commits, data, models, machines, small_configs, media, network, rows):
         make()
 else:
     sys.exit(__doc__)

@@ -109,7 +109,44 @@ class ModelTest(BadInput):
 
     def test_pickled_weights(self):
         self.write("model-in/pytorch_model.bin", b"\x80\x02")
-        self.refuse(2, "pytorch_model.bin", "safetensors", "save_pretrained")
+        self.refuse(2, "pytorch_model.bin", "no file of torch.save")
+        self.assert_run(run("inspect", self.path("model-in")), 2, "pytorch_model.bin", "no file of torch.save")
+        os.remove(self.path("model-in/pytorch_model.bin"))
+        # What is named elsewhere as well is named by all commands (tests/engine/weights/weight_files_test.cc).
+        for name in ("flax_model.msgpack", "onnx/model.onnx", "weights.gguf", "a.tar.gz"):
+            path = self.write(f"model-in/{name}", "x")
+            self.refuse(2, name, "can hold weights", "drawn at random")
+            self.assert_run(run("inspect", self.path("model-in")), 2, name)
+            os.remove(path)
+
+    def test_side_files_from_elsewhere(self):
+        secret = self.write("secret", "{}")
+        for name in ("config.json", "tokenizer.json", "generation_config.json", "preprocessor_config.json",
+                     "tokenizer.model", "chat_template.jinja", "additional_chat_templates/a.jinja"):
+            path = self.path("model-in/" + name)
+            kept = path + ".kept" if os.path.exists(path) else None
+            if kept:
+                os.rename(path, kept)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            os.symlink(secret, path)
+            self.refuse(2, name, "leads out of the model's directory", tokenizer="bytes")
+            os.remove(path)
+            os.mkfifo(path)
+            self.refuse(2, name, "not a plain file", tokenizer="bytes")
+            os.remove(path)
+            if kept:
+                os.rename(kept, path)
+        path = self.write("model-in/generation_config.json", "[]")
+        self.refuse(2, path, "not a JSON object")
+        with open(path, "wb") as file:
+            file.truncate(5 << 20)
+        self.refuse(2, path, "at most 4 MiB")
+
+    def test_pointers_of_git_lfs(self):
+        pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+        for name in ("tokenizer.json", "config.json"):
+            self.write("model-in/" + name, pointer)
+            self.refuse(2, name, "git lfs pull", tokenizer="model", data=self.write("text.txt", "some text"))
 
     def test_values_and_shapes_of_weights(self):
         shapes = gpt2_shapes(self.config)

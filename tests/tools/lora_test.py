@@ -56,6 +56,34 @@ def write_int8(folder, skipped=()):
         json.dump(config, file)
 
 
+def write_as(folder, dtype_of, shards=1):
+    """Writes a model's fp32 tensors anew, each in the dtype that `dtype_of(name)` says."""
+    def converted(raw, dtype):
+        values = struct.unpack(f"<{len(raw) // 4}f", raw)
+        if dtype == "BF16":  # cut off, so that there is nothing to round
+            return b"".join(raw[i + 2:i + 4] for i in range(0, len(raw), 4))
+        return raw if dtype == "F32" else struct.pack(f"<{len(values)}e", *values)
+
+    tensors = [(name, dtype_of(name), shape, converted(raw, dtype_of(name)))
+               for name, (_, shape, raw) in read_tensors(folder).items()]
+    os.remove(os.path.join(folder, "model.safetensors"))
+    places = {}
+    for shard in range(shards):
+        name = "model.safetensors" if shards == 1 else f"model-{shard + 1:05}-of-{shards:05}.safetensors"
+        header, data = {}, b""
+        for key, dtype, shape, content in tensors[shard::shards]:
+            header[key] = {"dtype": dtype, "shape": shape,
+                           "data_offsets": [len(data), len(data) + len(content)]}
+            data += content
+            places[key] = name
+        text = json.dumps(header).encode()
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text + data)
+    if shards > 1:
+        with open(os.path.join(folder, "model.safetensors.index.json"), "w", encoding="utf-8") as file:
+            json.dump({"metadata": {}, "weight_map": places}, file)
+
+
 class LoraTest(CliTest):
     config = LLAMA | {"n_positions": 16}
     trained = {}  # the base's files, made once
@@ -145,6 +173,125 @@ class LoraTest(CliTest):
         self.assert_run(self.train_here(model=self.base, adapter=kept, steps=1, lr=0,
                                         dtype="fp32"), 0)
         self.assertEqual(self.weights(), weights)
+
+    def test_a_merge_changes_what_was_adapted_and_nothing_else(self):
+        mixed = lambda name: "F32" if "norm" in name else "BF16" if "proj" in name else "F16"
+        cases = [("fp16", {}, lambda name: "F16", 1), ("fp32", {}, lambda name: "F32", 1),
+                 ("mixed, in shards", {}, mixed, 3), ("nf4", {"base_dtype": "nf4"}, mixed, 1)]
+        for what, flags, dtype_of, shards in cases:
+            with self.subTest(what):
+                for folder in ("typed", "merged"):
+                    shutil.rmtree(self.path(folder), ignore_errors=True)
+                typed, merged = self.path("typed"), self.path("merged")
+                shutil.copytree(self.base, typed)
+                write_as(typed, dtype_of, shards)
+                before = read_tensors(typed)
+                self.assert_run(self.adapt(steps=2, lr=3e-2, dtype="bf16", model=typed, lora_targets="q_proj",
+                                           modules_to_save="model.norm", **flags), 0)
+                export = ["export", "--from", self.output, "--to", merged, "--merge"]
+                self.assert_run(run(*export), 0)
+                after = read_tensors(merged)
+                self.assertEqual({name: t[:2] for name, t in before.items()},
+                                 {name: t[:2] for name, t in after.items()})
+                changed = {name for name in before if before[name] != after[name]}
+                self.assertEqual({name.removesuffix(".weight").rsplit(".", 1)[-1] for name in changed},
+                                 {"q_proj", "norm"})
+                self.assertEqual(len(changed), 3)
+                if what != "fp32":
+                    self.begin_afresh()
+                    continue
+                # Where the files are gone, or others, that is said; elsewhere they are found.
+                os.rename(typed, self.path("moved"))
+                result = run(*export)
+                self.assert_run(result, 0, "is written as it holds it, in bf16", "--model")
+                self.assertNotEqual(read_tensors(merged), after)
+                self.assert_run(run(*export, "--model", self.path("moved")), 0)
+                self.assertEqual(read_tensors(merged), after)
+                self.write("typed/config.json", read_json(self.base, "config.json"))
+                self.write("typed/model.safetensors", safetensors({name: t[1] for name, t in before.items()}))
+                self.assert_run(run(*export), 0, "other weights than the run was started from")
+                self.begin_afresh()
+                shutil.rmtree(self.path("moved"))
+
+    def test_what_a_run_freezes_is_exported_as_it_was(self):
+        before = read_tensors(self.base)
+        self.assert_run(self.train_here(model=self.base, steps=2, lr=3e-2, dtype="bf16",
+                                        train_only="layers.1"), 0)
+        folders = [os.path.join(self.output, "model"), self.path("exported")]
+        self.assert_run(run("export", "--from", self.output, "--to", folders[1]), 0)
+        for folder in folders:
+            after = read_tensors(folder)
+            self.assertEqual({name for name in before if before[name] != after[name]},
+                             {name for name in before if "layers.1" in name})
+
+    def test_tied_logits_and_modules_to_save(self):
+        """What PEFT would not tie is written for it as a module of its own."""
+        self.write("tied/config.json", LLAMA | {"tie_word_embeddings": True})
+        kept = {name: t[1] for name, t in read_tensors(self.base).items() if name != "lm_head.weight"}
+        self.write("tied/model.safetensors", safetensors(kept))
+        flags = {"model": self.path("tied"), "steps": 2, "lr": 3e-2}
+        self.assert_run(self.adapt(**flags, modules_to_save="lm_head"), 2, "lm_head is the matrix of logits",
+                        "model.embed_tokens")
+        said = []
+        for names in ("embed_tokens", "embed_tokens,lm_head"):
+            self.assert_run(self.adapt(**flags, modules_to_save=names), 0)
+            config, weights = read_json(self.adapter(), "adapter_config.json"), self.weights()
+            self.assertEqual(config["modules_to_save"], ["embed_tokens", "lm_head"])
+            self.assertIs(config["ensure_weight_tying"], True)
+            embedding, head = (weights[f"base_model.model.{name}.weight"] for name in
+                               ("model.embed_tokens", "lm_head"))
+            self.assertEqual(embedding, head)
+            said.append(self.continuation("--model", self.output))
+            kept = self.path("kept")
+            shutil.rmtree(kept, ignore_errors=True)
+            shutil.copytree(self.adapter(), kept)
+            self.begin_afresh()
+        self.assertEqual(*said)
+        self.assertEqual(said[0], self.continuation("--model", flags["model"], "--adapter", kept))
+        # As PEFT trains it by default: the embedding apart from the logits that the model ties.
+        tensors = read_tensors(os.path.join(kept, "adapter_model.safetensors"))
+        tensors.pop("base_model.model.lm_head.weight")
+        header, data = {}, b""
+        for name, (dtype, shape, raw) in tensors.items():
+            header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+            data += raw
+        text = json.dumps(header).encode()
+        self.write("kept/adapter_model.safetensors", struct.pack("<Q", len(text)) + text + data)
+        self.write("kept/adapter_config.json", json.dumps(
+            {k: v for k, v in config.items() if k != "ensure_weight_tying"} | {"modules_to_save": ["embed_tokens"]}))
+        apart = self.continuation("--model", flags["model"], "--adapter", kept)
+        self.assertNotEqual(apart, said[0])
+        self.assert_run(self.train_here(**flags | {"lr": 0, "steps": 1}, adapter=kept, dtype="fp32"), 0,
+                        "lm_head.weight is apart from model.embed_tokens.weight")
+        self.assertEqual(read_json(self.adapter(), "adapter_config.json")["modules_to_save"], ["embed_tokens"])
+        self.assertEqual(self.weights(), tensors)
+        self.assertEqual(apart, self.continuation("--model", self.output))
+        merged = self.path("merged")
+        self.assert_run(run("export", "--from", self.output, "--to", merged, "--merge"), 0)
+        self.assertIs(read_json(merged, "config.json")["tie_word_embeddings"], False)
+        self.assertEqual(read_tensors(merged)["lm_head.weight"],
+                         read_tensors(flags["model"])["model.embed_tokens.weight"])
+        self.assertEqual(apart, self.continuation("--model", merged))
+
+    def test_patterns_that_fit_nothing_and_adapters_beside_embeddings(self):
+        config = {"peft_type": "LORA", "r": 3, "target_modules": ["v_proj"],
+                  "rank_pattern": {"vv_proj": 2, "v_proj": 1}, "alpha_pattern": {"^v_proj": 100}}
+        path = self.write("adapter_config.json", config)
+        self.assert_run(self.train_here(model=self.base, peft_config=path, steps=1), 0,
+                        "rank_pattern's vv_proj is the pattern of no layer", "alpha_pattern's ^v_proj")
+        for module, parts in (("lm_head", ("lora_A.weight", "lora_B.weight")),
+                              ("model.embed_tokens", ("lora_embedding_A", "lora_embedding_B"))):
+            kept = self.path("kept")
+            shutil.rmtree(kept, ignore_errors=True)
+            shutil.copytree(self.adapter(), kept)
+            shapes = {name: t[1] for name, t in self.weights().items()}
+            shapes |= {f"base_model.model.{module}.{part}": [3, 24] for part in parts}
+            self.write("kept/adapter_model.safetensors", safetensors(shapes))
+            said = read_json(kept, "adapter_config.json")
+            self.write("kept/adapter_config.json", json.dumps(
+                said | {"target_modules": ["v_proj", module.split(".")[-1]]}))
+            self.assert_run(run("generate", "--model", self.base, "--adapter", kept, "--prompt", "a"), 2,
+                            f"adapter beside {module}", "modules_to_save")
 
     def test_targets_that_no_config_names_are_the_familys(self):
         self.assert_run(self.adapt(steps=2, lr=3e-2, lora_targets=None), 0, "beside 4 matrices")

@@ -4,13 +4,16 @@
 Against transformers itself where SPILLWAY_PEERS_PYTHON names a Python that has it.
 """
 
+import io
 import json
 import os
+import shlex
 import shutil
 import signal
 import struct
 import subprocess
 import unittest
+import zipfile
 
 from cli_testing import CliTest, gpt2_shapes, main, read_json, run, safetensors
 
@@ -41,6 +44,31 @@ def read_tensors(path):
     header.pop("__metadata__", None)
     return {name: (t["dtype"], t["shape"], data[slice(*t["data_offsets"])])
             for name, t in header.items()}
+
+
+def torch_file(tensors):
+    """The bytes of what torch.save writes of fp32 tensors, {name: (shape, bytes)}."""
+    def text(value):
+        return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+    def number(value):
+        return b"J" + struct.pack("<i", value)
+
+    pickled = b"\x80\x02}("
+    for key, (name, (shape, raw)) in enumerate(tensors.items()):
+        strides = [1]
+        for size in shape[:0:-1]:
+            strides.insert(0, strides[0] * size)
+        storage = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text(str(key)) + text("cpu")
+        pickled += (text(name) + b"ctorch._utils\n_rebuild_tensor_v2\n((" + storage[1:] +
+                    number(len(raw) // 4) + b"tQ" + number(0) + b"(" + b"".join(map(number, shape)) + b"t(" +
+                    b"".join(map(number, strides)) + b"t\x89ccollections\nOrderedDict\n)RtR")
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("archive/data.pkl", pickled + b"u.")
+        for key, (_, raw) in enumerate(tensors.values()):
+            archive.writestr(f"archive/data/{key}", raw)
+    return file.getvalue()
 
 
 class ModelCase(CliTest):
@@ -126,6 +154,28 @@ class ModelTest(ModelCase):
         to = self.export(self.path("b"), source=copy)
         self.assertEqual(read_tensors(to), read_tensors(expected))
         self.assertEqual(sorted(os.listdir(to)), sorted(os.listdir(expected)))
+
+    def test_weights_of_torch_save_are_those_of_safetensors(self):
+        tensors = read_tensors(self.path("whole.safetensors"))
+        same = self.path("same")
+        self.write("same/config.json", CONFIG)
+        self.write("same/pytorch_model.bin",
+                   torch_file({name: (shape, raw) for name, (_, shape, raw) in tensors.items()}))
+        found = run("inspect", same, "--json")
+        self.assert_run(found, 0)
+        found = json.loads(found.stdout)
+        self.assertEqual((found["kind"], len(found["tensors"])), ("torch", len(tensors)))
+        self.assertEqual(self.generate(self.path("model-in")), self.generate(same))
+        # Frozen layers are read in place, and written as safetensors with the same bits.
+        exported = []
+        for folder in (same, self.path("model-in")):
+            self.begin_afresh()
+            self.assert_run(self.train(model=folder, steps=2, lr=1e-2, dtype="fp32", train_only=r"h\.2\."), 0,
+                            "in place")
+            exported.append(read_tensors(self.output + "/model"))
+        self.assertEqual(*exported)
+        for name, tensor in tensors.items():
+            self.assertEqual(exported[0][name] == tensor, not name.startswith("h.2."), name)
 
     def test_a_model_in_one_shard_with_an_index_keeps_its_weights(self):
         single = "model-00001-of-00001.safetensors"
@@ -264,6 +314,66 @@ out = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False,
 print(json.dumps({"tokens": out[0, len(prompt):].tolist(),
                   "loss": float(model(ids, labels=ids).loss)}))
 """
+
+
+def advised(message):
+    """The words of the command in a message."""
+    command = message[message.index("python3 "):].splitlines()[0]
+    return shlex.split(command.split("; to begin with")[0])
+
+
+# Weights that are not read, as their owners have them: {name in the folder: Python that writes it in "."}.
+UNREAD = {
+    "model.pt": "torch.jit.save(torch.jit.script(Net()), 'model.pt')",
+    "pytorch_model.bin": "torch.save({k: v.t() for k, v in Net().state_dict().items()}, 'pytorch_model.bin')",
+    "pytorch_model_fsdp_0/.metadata": "import torch.distributed.checkpoint as dcp; "
+                                      "dcp.save({'model': Net().state_dict()}, checkpoint_id='pytorch_model_fsdp_0')",
+}
+
+
+class AdviceTest(ModelCase):
+    """Commands that messages print: shells and Python read them whatever the path; and they help."""
+
+    def advice(self, folder):
+        found = run("inspect", self.path(folder))
+        self.assert_run(found, 2)
+        return advised(found.stderr)
+
+    def test_commands_are_read_by_a_shell_and_by_python(self):
+        folder = "oa'b \"$(c)\" ü"
+        golden = os.path.join(os.path.dirname(__file__), "../golden/torch_files")
+        for name in ("tf_model.h5", "flax_model.msgpack", "script.pt", "strided.pt", "module.pt", "latest",
+                     "global_step3/mp_rank_00_model_states.pt", "pytorch_model_fsdp_0/__0_0.distcp"):
+            with self.subTest(name):
+                shutil.rmtree(self.path(folder), ignore_errors=True)
+                self.write(f"{folder}/config.json", CONFIG)
+                content = b"x"
+                if os.path.exists(os.path.join(golden, name)):
+                    with open(os.path.join(golden, name), "rb") as file:
+                        content = file.read()
+                self.write(f"{folder}/{name}", content)
+                if name == "latest":
+                    self.write(f"{folder}/zero_to_fp32.py", "")
+                words = self.advice(folder)
+                self.assertTrue([word for word in words if word.startswith(self.path(folder))], words)
+                if words[1] == "-c":
+                    compile(words[2], name, "exec")
+
+    @unittest.skipUnless(PEERS, "SPILLWAY_PEERS_PYTHON names no Python with torch")
+    def test_what_they_make_is_read(self):
+        net = "import torch\nclass Net(torch.nn.Module):\n  def __init__(self):\n    super().__init__()\n" \
+              "    self.layer = torch.nn.Linear(3, 2, bias=False)\n  def forward(self, x):\n    return self.layer(x)\n"
+        for name, make in UNREAD.items():
+            with self.subTest(name):
+                folder = "it's " + name.split(".")[0].replace("/", " ")
+                self.write(f"{folder}/config.json", CONFIG)
+                self.write(f"{folder}/make.py", net + make)
+                subprocess.run([PEERS, "make.py"], cwd=self.path(folder), check=True, capture_output=True)
+                words = self.advice(folder)
+                subprocess.run([PEERS, *words[1:]], check=True, capture_output=True)
+                found = run("inspect", self.path(folder), "--json")
+                self.assert_run(found, 0)
+                self.assertEqual([t["name"] for t in json.loads(found.stdout)["tensors"]], ["layer.weight"])
 
 
 @unittest.skipUnless(PEERS, "SPILLWAY_PEERS_PYTHON names no Python with transformers")

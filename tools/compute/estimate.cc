@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/adapters/adapter_file.h"
+#include "engine/adapters/tied_logits.h"
 #include "engine/data/load_tokenizer.h"
 #include "engine/data/token_masking.h"
 #include "engine/estimate/rank_probe.h"
@@ -133,6 +135,10 @@ absl::StatusOr<std::optional<Trainable>> BuildTrainable(const JsonDocument& docu
   absl::StatusOr<ModelConfig> model_config = ParseModelConfig(document, "", config.task);
   if (!model_config.ok() || !model_config->unsupported.empty()) return std::nullopt;
   RETURN_IF_ERROR(RefusePictureFlags(config, *model_config));
+  if (const std::string& adapter = config.adapter.directory; !adapter.empty()) {
+    RETURN_IF_ERROR(
+        AnnotateAdapter(UntieForAdapter(adapter, config.model, &*model_config), adapter));
+  }
   // Where the data say what a label is, they say what evaluations measure, too.
   auto& classifier = model_config->decoder.classifier;
   const bool is_open = classifier && !classifier->problem;
@@ -410,6 +416,11 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& given) {
   input.trainable = trainable.has_value();
   input.drive_bytes_per_day = config.train.drive_bytes_per_day;
   input.shape = task.shape;
+  if (trainable && trainable->config.untied) {
+    input.shape.model = trainable->config.shape.model;
+    input.shape.tied = false;
+    input.shape.tied_head = input.shape.tied_to = "";
+  }
   FreezeRule freeze = config.train.freeze;
   const bool freezes =
       !config.adapter.none() || !freeze.freeze.empty() || !freeze.train_only.empty();

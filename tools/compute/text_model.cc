@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "engine/adapters/adapter_choice.h"
 #include "engine/adapters/adapter_export.h"
+#include "engine/adapters/tied_logits.h"
 #include "engine/data/load_tokenizer.h"
 #include "engine/data/paired_samples.h"
 #include "engine/data/turn_end.h"
@@ -131,6 +132,10 @@ absl::Status OpenModel(const TextTask& task, TextModel& opened) {
   if (!HasConfig(directory)) RETURN_IF_ERROR(OpenRun(directory, opened));
   ASSIGN_OR_RETURN(opened.config, ReadModelConfig(opened.files));
   if (!opened.run) RETURN_IF_ERROR(GrowAsTrained(task, opened));
+  if (!task.adapter.empty() && !opened.run) {
+    RETURN_IF_ERROR(
+        AnnotateAdapter(UntieForAdapter(task.adapter, opened.files, &opened.config), task.adapter));
+  }
   ASSIGN_OR_RETURN(opened.model, BuildModel(opened.config));
   if (opened.run) {
     opened.weights = NewCommittedWeights(opened.run.get());

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/model_file.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 
@@ -15,9 +16,9 @@ absl::StatusOr<GenerationConfig> FindGenerationConfig(const std::string& name,
                                                       const DecoderConfig& decoder) {
   if (name == "none") return GenerationConfig();
   const bool given = !name.empty();
-  auto document = ReadStrictJson(given ? name : files + "/generation_config.json");
+  auto document = given ? ReadStrictJson(name) : ReadModelJson(files, "generation_config.json");
   if (!given && absl::IsNotFound(document.status())) {
-    ASSIGN_OR_RETURN(JsonDocument model, ReadStrictJson(files + "/config.json"));
+    ASSIGN_OR_RETURN(JsonDocument model, ReadModelJson(files, "config.json"));
     ASSIGN_OR_RETURN(GenerationConfig config, ParseOldGenerationConfig(std::move(model)));
     config.forced_last = decoder.forced_last;
     config.source_no_repeat_ngram = decoder.source_no_repeat_ngram;

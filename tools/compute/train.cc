@@ -18,6 +18,7 @@
 #include "engine/adapters/adapter_export.h"
 #include "engine/adapters/adapter_file.h"
 #include "engine/adapters/adapter_layout.h"
+#include "engine/adapters/tied_logits.h"
 #include "engine/base/progress.h"
 #include "engine/base/shell_line.h"
 #include "engine/base/stop_signal.h"
@@ -163,6 +164,9 @@ absl::Status AddAdapters(Inputs& in) {
   if (in.adapter) {
     RETURN_IF_ERROR(
         in.adapter->Match(in.model_config.shape.model, layout, TensorNamesOf(in.model_config)));
+  }
+  for (const std::string& pattern : lora.UnusedPatterns(layout.modules())) {
+    LogWarning(absl::StrCat("LoRA: ", pattern, " is the pattern of no layer that is adapted"));
   }
   in.model = std::move(adapted.model);
   in.initial = std::make_unique<InitSource>(in.model, config.train.seed);
@@ -458,8 +462,13 @@ void TakeFromCommit(Inputs& in) {
 absl::Status ReadInputs(Inputs& in) {
   RunConfig& config = in.config;
   RETURN_IF_ERROR(CheckModelDirectory(config.model));
+  RETURN_IF_ERROR(CheckSideFiles(config.model));
   ASSIGN_OR_RETURN(in.model_config, ReadModelConfig(config.model, config.task));
   for (const std::string& warning : in.model_config.warnings) LogWarning(warning);
+  if (const std::string& adapter = config.adapter.directory; !adapter.empty()) {
+    RETURN_IF_ERROR(
+        AnnotateAdapter(UntieForAdapter(adapter, config.model, &in.model_config), adapter));
+  }
   RETURN_IF_ERROR(RefusePictureFlags(config, in.model_config));
   RETURN_IF_ERROR(CheckData(in));
   RETURN_IF_ERROR(TakeLabels(in));
@@ -648,8 +657,10 @@ absl::Status ExportTrainedAdapter(const Inputs& in, const StateSource& state) {
 absl::Status ExportTrained(const Inputs& in, const StateSource& state) {
   const std::string directory = in.config.train.output + "/model";
   if (ExportStays(in, directory + "/config.json")) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const DType dtype, ExportModel(state, SourceDirectory(in.config.train.output),
-                                                  directory, {.dtype = in.config.export_dtype}));
+  ModelExportOptions options = {.dtype = in.config.export_dtype};
+  options.original = in.base_weights.get();
+  ASSIGN_OR_RETURN(const DType dtype,
+                   ExportModel(state, SourceDirectory(in.config.train.output), directory, options));
   LogResult(absl::StrCat("exported to ", directory, " (", std::string(DTypeName(dtype)),
                          " safetensors)"));
   return absl::OkStatus();

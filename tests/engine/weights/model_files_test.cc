@@ -251,6 +251,54 @@ TEST(ModelFiles, AnotherModelsFilesAreNotKept) {
   EXPECT_TRUE(fs::exists(first + "/tokenizer.model"));
 }
 
+// What a run was started from, in fp32.
+class OriginalWeights final : public WeightSource {
+ public:
+  absl::Status Read(const std::string& name, uint64_t first, uint64_t count, float* out) override {
+    if (name != "w") return absl::NotFoundError(name);
+    for (uint64_t i = 0; i < count; ++i) out[i] = static_cast<float>(first + i) + 0x1.000002p-1f;
+    return absl::OkStatus();
+  }
+};
+
+TEST(ModelFiles, WhatIsFrozenIsWrittenAsItCame) {
+  const std::string kept = NewFolder("kept"), to = NewFolder("to");
+  OriginalWeights original;
+  StateSource state = OneParameter();  // whose values are 0.5, 1.5, ... in fp32
+  const auto written = [&](const ModelExportOptions& options) {
+    EXPECT_TRUE(ExportModel(state, kept, to, options).ok());
+    float value = 0;
+    EXPECT_TRUE((*SafetensorsModel::Open(to))->Read("w", 1, 1, &value).ok());
+    return value;
+  };
+  ModelExportOptions options = {.dtype = DType::kFloat32};
+  options.original = &original;
+  EXPECT_EQ(written(options), 1.5f) << "it is trained";
+  state.model.units[0].frozen = true;
+  EXPECT_EQ(written(options), 1.5f) << "the run holds fp32 as it is";
+  state.dtype = DType::kBFloat16;
+  state.layout = DescribeState(state.model, OptimizerSpec(), DType::kBFloat16, 0);
+  state.read = [](int, int, const SwapManager::FillTile& visit) {
+    uint16_t values[2048] = {0x3f00, 0x3fc0, 0x4020, 0x4060, 0x4090, 0x40b0};
+    char* planes[] = {reinterpret_cast<char*>(values), nullptr, nullptr};
+    TileView view;
+    view.parameters = 2048;
+    view.planes = planes;
+    return visit(view);
+  };
+  EXPECT_EQ(written(options), 1 + 0x1.000002p-1f);
+  options.as_held = {"w"};
+  EXPECT_EQ(written(options), 1.5f);
+  options.as_held = {};
+  options.change = [](const std::string&, uint64_t, std::vector<float>& values) {
+    for (float& value : values) value += 1;
+    return absl::OkStatus();
+  };
+  EXPECT_EQ(written(options), 2 + 0x1.000002p-1f);
+  state.model.units[0].parameters[0].name = "made by the run";
+  EXPECT_TRUE(ExportModel(state, kept, to, options).ok());
+}
+
 TEST(ModelFiles, AnExportThatFailsLeavesNoConfig) {
   const std::string source = NewFolder("source"), to = NewFolder("to");
   ASSERT_TRUE(SaveModelFiles({kConfig, source, nullptr}, source).ok());

@@ -1,0 +1,99 @@
+#include "engine/adapters/tied_logits.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/adapters/adapter_file.h"
+#include "engine/weights/named_weights.h"
+#include "engine/weights/safetensors_model.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+constexpr uint64_t kComparedElements = 1 << 16;  // 256 KiB
+
+// Whether the adapter's copy of what transformers calls `name` has the values that `read` gives.
+template <typename Read>
+absl::StatusOr<bool> IsEqual(const AdapterFile& adapter, const std::string& name, uint64_t elements,
+                             const Read& read) {
+  std::vector<float> copy(std::min(elements, kComparedElements)), other(copy.size());
+  for (uint64_t first = 0; first < elements; first += copy.size()) {
+    const uint64_t count = std::min<uint64_t>(copy.size(), elements - first);
+    RETURN_IF_ERROR(adapter.ReadWritten(name, first, count, copy.data()));
+    RETURN_IF_ERROR(read(first, count, other.data()));
+    if (!std::equal(copy.begin(), copy.begin() + static_cast<int64_t>(count), other.begin(),
+                    IsRounded)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Whether the model that the adapter makes is still tied.
+absl::StatusOr<bool> StaysTied(const AdapterFile& adapter, const std::string& model_directory,
+                               const TensorNames& names) {
+  const LoraConfig& lora = adapter.config();
+  const std::vector<std::string> all = NamesOfParameter(names, names.tied_to);
+  const bool saves_tokens = IsSaved(lora, names.tied_to);
+  bool saves_any = saves_tokens;
+  for (const std::string& name : all) saves_any = saves_any || IsSaved(lora, name);
+  if (!saves_any) return true;
+  uint64_t elements = 1;
+  for (const uint64_t size : names.shapes.at(names.tied_to)) elements *= size;
+  // Of a copy that its file lacks Match says so.
+  if (saves_tokens && !adapter.HasWritten(all[0], elements)) return true;
+
+  std::unique_ptr<SafetensorsModel> files;
+  std::unique_ptr<WeightSource> base;
+  if (!saves_tokens) {
+    auto opened = SafetensorsModel::Open(model_directory);
+    if (absl::IsNotFound(opened.status())) return true;  // its values are drawn
+    RETURN_IF_ERROR(opened.status());
+    files = *std::move(opened);
+    ASSIGN_OR_RETURN(base, OpenNamedWeights(names, files.get(), nullptr, adapter.parameters()));
+  }
+  for (size_t i = 1; i < all.size(); ++i) {
+    // Whether ensure_weight_tying had an effect is seen in the file: PEFT knows few embeddings.
+    if (!adapter.HasWritten(all[i], elements)) {
+      if (saves_tokens) return false;
+      continue;
+    }
+    ASSIGN_OR_RETURN(
+        const bool equal,
+        IsEqual(adapter, all[i], elements, [&](uint64_t first, uint64_t count, float* out) {
+          if (base) return base->Read(names.tied_to, first, count, out);
+          return adapter.ReadWritten(all[0], first, count, out);
+        }));
+    if (!equal) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::Status UntieForAdapter(const std::string& adapter_directory,
+                             const std::string& model_directory, ModelConfig* config) {
+  const TensorNames names = TensorNamesOf(*config);
+  if (names.tied_to.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto adapter, AdapterFile::Open(adapter_directory));
+  ASSIGN_OR_RETURN(const bool tied, StaysTied(*adapter, model_directory, names));
+  if (tied) return absl::OkStatus();
+  auto untied = WithUntiedLogits(*config);
+  if (!untied.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "PEFT has trained ", names.tied_to, " and ", names.head,
+        ", which the model ties, apart: ", untied.status().message(),
+        ". Train the adapter with ensure_weight_tying=True in its LoraConfig, or let PEFT merge "
+        "it"));
+  }
+  LogInfo(absl::StrCat(names.head, " is apart from ", names.tied_to,
+                       ", which the model's files tie: PEFT trained a copy of one of them"));
+  *config = *std::move(untied);
+  return absl::OkStatus();
+}
+
+}  // namespace spillway
