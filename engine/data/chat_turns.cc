@@ -24,25 +24,25 @@ namespace {
 constexpr uint32_t kFirstMark = 0x10600, kLastMark = 0x10736;
 
 // Where in a message a string stands, which can be marked.
-using Path = JinjaValue::json_pointer;
+using JsonPath = JinjaValue::json_pointer;
 
-const std::string& StringAt(const JinjaValue& message, const Path& path) {
+const std::string& StringAt(const JinjaValue& message, const JsonPath& path) {
   return message[path].get_ref<const std::string&>();
 }
 
-std::string& StringAt(JinjaValue& message, const Path& path) {
+std::string& StringAt(JinjaValue& message, const JsonPath& path) {
   return message[path].get_ref<std::string&>();
 }
 
 // The last string within a value.
-std::optional<Path> LastString(const JinjaValue& value, const Path& path) {
+std::optional<JsonPath> LastString(const JinjaValue& value, const JsonPath& path) {
   if (value.is_string()) return path;
   if (value.is_array()) {
     for (size_t i = value.size(); i-- > 0;) {
       if (auto found = LastString(value[i], path / i)) return found;
     }
   }
-  std::optional<Path> last;
+  std::optional<JsonPath> last;
   if (value.is_object()) {
     for (const auto& item : value.items()) {
       if (auto found = LastString(item.value(), path / item.key())) last = std::move(found);
@@ -52,9 +52,9 @@ std::optional<Path> LastString(const JinjaValue& value, const Path& path) {
 }
 
 // Strings that a template writes at or near the end of a message, the best first.
-std::vector<Path> EndsOf(const JinjaValue& message) {
-  std::vector<Path> ends;
-  const auto add = [&](const JinjaValue& object, const char* key, const Path& path) {
+std::vector<JsonPath> StringsAtEnd(const JinjaValue& message) {
+  std::vector<JsonPath> ends;
+  const auto add = [&](const JinjaValue& object, const char* key, const JsonPath& path) {
     if (!object.is_object() || !object.contains(key)) return;
     if (auto found = LastString(object[key], path / std::string(key))) ends.push_back(*found);
   };
@@ -62,7 +62,7 @@ std::vector<Path> EndsOf(const JinjaValue& message) {
   const bool called = calls.is_array() && !calls.empty();
   for (const size_t i : called ? std::set<size_t, std::greater<>>{calls.size() - 1, 0}
                                : std::set<size_t, std::greater<>>()) {
-    const Path path = Path("/tool_calls") / i;
+    const JsonPath path = JsonPath("/tool_calls") / i;
     const bool wrapped = calls[i].is_object() && calls[i].contains("function");
     for (const char* key : {"arguments", "parameters", "name"}) {
       wrapped ? add(calls[i]["function"], key, path / std::string("function"))
@@ -70,18 +70,18 @@ std::vector<Path> EndsOf(const JinjaValue& message) {
     }
   }
   for (const char* key : {"content", "reasoning_content", "reasoning", "thinking", "thoughts"}) {
-    add(message, key, Path());
+    add(message, key, JsonPath());
   }
   return ends;
 }
 
 // Whether it has nothing beside a content that is one string.
-bool IsPlain(const JinjaValue& message) {
+bool IsPlainAnswer(const JinjaValue& message) {
   return message.contains("content") && message["content"].is_string() &&
-         EndsOf(message).size() == 1;
+         StringsAtEnd(message).size() == 1;
 }
 
-JinjaValue FirstOf(const JinjaValue& messages, size_t count) {
+JinjaValue FirstMessages(const JinjaValue& messages, size_t count) {
   return JinjaValue(std::vector<JinjaValue>(messages.begin(),
                                             messages.begin() + static_cast<std::ptrdiff_t>(count)));
 }
@@ -131,7 +131,7 @@ class TurnFinder {
 
   absl::StatusOr<std::vector<std::pair<size_t, size_t>>> Run() {
     RETURN_IF_ERROR(ChooseMark());
-    for (const JinjaValue& message : messages_) places_.push_back(EndsOf(message));
+    for (const JinjaValue& message : messages_) places_.push_back(StringsAtEnd(message));
     FindEnds();
     size_t last = 0;
     for (size_t i = 0; i < messages_.size(); ++i) {
@@ -156,7 +156,7 @@ class TurnFinder {
  private:
   // Where a string of a message ends, without white space that the template strips.
   struct StringEnd {
-    Path path;
+    JsonPath path;
     size_t in_string = 0, in_text = 0;
   };
 
@@ -198,12 +198,12 @@ class TurnFinder {
   // ------------------------------------------------------------- where strings end
 
   // Its bytes without white space at the end.
-  size_t StrippedBytes(size_t message, const Path& path) const {
+  size_t StrippedBytes(size_t message, const JsonPath& path) const {
     return WithoutTrailingSpace(StringAt(messages_[message], path)).size();
   }
 
   absl::string_view SpaceBehind(size_t message) const {
-    const Path& path = places_[message].front();
+    const JsonPath& path = places_[message].front();
     return absl::string_view(StringAt(messages_[message], path))
         .substr(StrippedBytes(message, path));
   }
@@ -212,7 +212,7 @@ class TurnFinder {
   std::optional<MarkedText> MarkEnds(const std::vector<size_t>& wanted, bool before_space) const {
     JinjaValue marked = messages_;
     for (const size_t i : wanted) {
-      const Path& path = places_[i].front();
+      const JsonPath& path = places_[i].front();
       std::string& string = StringAt(marked[i], path);
       string.insert(before_space ? StrippedBytes(i, path) : string.size(), MarkOf(mark_, i));
     }
@@ -227,7 +227,7 @@ class TurnFinder {
   }
 
   void SetEnd(size_t message, bool stripped, size_t in_text) {
-    const Path& path = places_[message].front();
+    const JsonPath& path = places_[message].front();
     const size_t bytes = StringAt(messages_[message], path).size();
     ends_[message] = StringEnd{path, stripped ? StrippedBytes(message, path) : bytes, in_text};
   }
@@ -270,7 +270,7 @@ class TurnFinder {
   }
 
   // The first of these places in a string that can be marked without another change.
-  absl::StatusOr<std::optional<StringEnd>> FindPlace(size_t message, const Path& path,
+  absl::StatusOr<std::optional<StringEnd>> FindPlace(size_t message, const JsonPath& path,
                                                      std::initializer_list<size_t> places) const {
     for (const size_t place : places) {
       RETURN_IF_ERROR(StopSignal::Check());
@@ -289,7 +289,7 @@ class TurnFinder {
 
   // Nothing for a content that is not written as it is.
   absl::StatusOr<std::optional<size_t>> ContentBegin(size_t place) const {
-    const Path path("/content");
+    const JsonPath path("/content");
     const std::string& content = StringAt(messages_[place], path);
     const size_t space = content.size() - WithoutOuterSpace(content + "x").size() + 1;
     const StringEnd& end = *ends_[place];
@@ -315,7 +315,7 @@ class TurnFinder {
   // learnt with what opens it.) Never before `least`; nothing where no such answer can be written.
   absl::StatusOr<std::optional<size_t>> HeaderEnd(size_t place, size_t least) const {
     const JinjaValue plain = {{"role", "assistant"}, {"content", mark_}};
-    JinjaValue alone = FirstOf(messages_, place);
+    JinjaValue alone = FirstMessages(messages_, place);
     alone.push_back(plain);
     JinjaValue replied = alone;
     replied.push_back({{"role", "user"}, {"content", "."}});
@@ -337,7 +337,7 @@ class TurnFinder {
 
   absl::StatusOr<Frame> FrameOf(size_t place) {
     RETURN_IF_ERROR(StopSignal::Check());
-    for (const Path& path : places_[place]) {
+    for (const JsonPath& path : places_[place]) {
       if (ends_[place]) break;
       const size_t size = StringAt(messages_[place], path).size();
       ASSIGN_OR_RETURN(ends_[place], FindPlace(place, path, {size, StrippedBytes(place, path)}));
@@ -345,7 +345,7 @@ class TurnFinder {
     size_t first = std::string::npos;
     std::string until;
     if (ends_[place]) {
-      JinjaValue marked = FirstOf(messages_, place + 1);
+      JinjaValue marked = FirstMessages(messages_, place + 1);
       StringAt(marked[place], ends_[place]->path).insert(ends_[place]->in_string, mark_);
       ASSIGN_OR_RETURN(until, render_(marked, false));
       first = until.find(mark_);
@@ -357,7 +357,7 @@ class TurnFinder {
     frame.closing = absl::StrReplaceAll(until.substr(first), {{mark_, ""}});
     const size_t end = ends_[place]->in_text;
     // Of no messages at all a template may have nothing to say.
-    const auto prompt = render_(FirstOf(messages_, place), true);
+    const auto prompt = render_(FirstMessages(messages_, place), true);
     if (place > 0) RETURN_IF_ERROR(prompt.status());
     size_t begin = 0;
     if (prompt.ok() && absl::StartsWith(text_.substr(0, end), *prompt)) {
@@ -366,7 +366,7 @@ class TurnFinder {
       const bool known = place > 0 && ends_[place - 1] && ends_[place - 1]->in_text <= end;
       const size_t least = known ? Anchor(place, true) : 0;
       std::optional<size_t> header;
-      if (IsPlain(messages_[place])) {
+      if (IsPlainAnswer(messages_[place])) {
         ASSIGN_OR_RETURN(header, ContentBegin(place));
         frame.by_content = header.has_value();
       }
@@ -379,7 +379,7 @@ class TurnFinder {
       begin = *header;
       // What the generation prompt adds may stand there although what is before it is written in
       // another way.
-      const auto before = render_(FirstOf(messages_, place), false);
+      const auto before = render_(FirstMessages(messages_, place), false);
       if (known && begin > least && before.ok() && prompt.ok() &&
           absl::StartsWith(*prompt, *before) && prompt->size() > before->size()) {
         const absl::string_view added = absl::string_view(*prompt).substr(before->size());
@@ -405,7 +405,7 @@ class TurnFinder {
   // Whether a turn may have the frame of `other`.
   bool Fits(size_t place, size_t other, const Frame& frame) const {
     if (!ends_[place] || ClosingBytes(place, frame) != ClosingBytes(other, frame)) return false;
-    if (frame.by_content) return IsPlain(messages_[place]);
+    if (frame.by_content) return IsPlainAnswer(messages_[place]);
     if (!frame.anchored || place == 0 || !ends_[place - 1]) return false;
     const size_t anchor = Anchor(place, true);
     return anchor + frame.lead.size() <= ends_[place]->in_text &&
@@ -449,7 +449,7 @@ class TurnFinder {
   const JinjaValue& messages_;
   const absl::string_view text_, file_;
   std::string mark_;
-  std::vector<std::vector<Path>> places_;       // [message] EndsOf
+  std::vector<std::vector<JsonPath>> places_;   // [message] StringsAtEnd
   std::vector<std::optional<StringEnd>> ends_;  // [message]
   std::vector<std::pair<size_t, size_t>> turns_;
 };

@@ -20,9 +20,9 @@
 namespace spillway {
 namespace {
 
-using Kind = PyValue::Kind;
-using Items = std::vector<PyValue>;
-using Result = absl::StatusOr<PyValue>;
+using PyKind = PyValue::Kind;
+using PyItemList = std::vector<PyValue>;
+using PyResult = absl::StatusOr<PyValue>;
 
 struct FilterCall {
   const std::string& name;
@@ -31,7 +31,7 @@ struct FilterCall {
   JinjaWork& work;
 };
 
-PyArguments Rest(const PyArguments& all, size_t from) {
+PyArguments RestOf(const PyArguments& all, size_t from) {
   PyArguments rest;
   for (size_t i = from; i < all.values.size(); ++i) rest.values.push_back(all.values[i]);
   rest.named = all.named;
@@ -62,7 +62,7 @@ std::optional<double> RealOf(std::string text) {
 }
 
 // int(value), or int(float(value)), or the default.
-Result ToWhole(const FilterCall& call) {
+PyResult ToWhole(const FilterCall& call) {
   const PyValue& of = call.of;
   JinjaWork& work = call.work;
   if (of.undefined()) return work.Wrong("int of what is undefined");
@@ -71,7 +71,7 @@ Result ToWhole(const FilterCall& call) {
   if (base != 10 && base != 16) return work.Refused(absl::StrCat("int with the base ", base));
   if (of.integral()) return PyValue::Int(of.integer());
   double real = 0;
-  if (of.is(Kind::kString)) {
+  if (of.is(PyKind::kString)) {
     const std::string& text = PyTextOf(of);
     RETURN_IF_ERROR(work.Spend(text.size()));
     const std::string plain = PyStripped(text, std::nullopt, true, true);
@@ -81,7 +81,7 @@ Result ToWhole(const FilterCall& call) {
     const auto read = RealOf(plain);
     if (!read) return otherwise;
     real = *read;
-  } else if (of.is(Kind::kFloat)) {
+  } else if (of.is(PyKind::kFloat)) {
     real = of.real();
   } else {
     return otherwise;
@@ -91,11 +91,11 @@ Result ToWhole(const FilterCall& call) {
   return PyValue::Int(static_cast<int64_t>(real));
 }
 
-Result ToReal(const FilterCall& call) {
+PyResult ToReal(const FilterCall& call) {
   if (call.of.undefined()) return call.work.Wrong("float of what is undefined");
   if (call.of.number()) return PyValue::Float(call.of.real());
   const PyValue otherwise = call.given.given(0) ? call.given.value(0) : PyValue::Float(0);
-  if (!call.of.is(Kind::kString)) return otherwise;
+  if (!call.of.is(PyKind::kString)) return otherwise;
   const std::string plain = PyStripped(PyTextOf(call.of), std::nullopt, true, true);
   if (!PyIsAscii(plain) || absl::StrContains(plain, '_')) {
     return call.work.Refused("float of such a text");
@@ -104,7 +104,7 @@ Result ToReal(const FilterCall& call) {
   return real ? PyValue::Float(*real) : otherwise;
 }
 
-Result Rounded(const FilterCall& call) {
+PyResult FilterRounded(const FilterCall& call) {
   JinjaWork& work = call.work;
   ASSIGN_OR_RETURN(const int64_t precision, call.given.Integer(0, 0, work));
   ASSIGN_OR_RETURN(const std::string method, call.given.Text(1, "common", work));
@@ -127,9 +127,9 @@ Result Rounded(const FilterCall& call) {
 
 // "a.0.b" of a value: the element of each name or number within that before, or `otherwise` where
 // there is none.
-Result AttributeAt(const PyValue& of, const PyValue& path, JinjaWork& work,
-                   const PyValue& otherwise = PyValue()) {
-  if (!path.is(Kind::kString)) {
+PyResult AttributeAt(const PyValue& of, const PyValue& path, JinjaWork& work,
+                     const PyValue& otherwise = PyValue()) {
+  if (!path.is(PyKind::kString)) {
     ASSIGN_OR_RETURN(PyValue item, PyItem(of, path, work));
     return item.undefined() ? otherwise : item;
   }
@@ -150,15 +150,15 @@ Result AttributeAt(const PyValue& of, const PyValue& path, JinjaWork& work,
 }
 
 // What an item is compared by: the attribute, if there is one, and a text without its case.
-Result SortKey(const PyValue& item, const PyValue& attribute, bool with_case, JinjaWork& work) {
+PyResult SortKey(const PyValue& item, const PyValue& attribute, bool with_case, JinjaWork& work) {
   PyValue key = item;
-  if (!attribute.undefined() && !attribute.is(Kind::kNone)) {
-    if (attribute.is(Kind::kString) && absl::StrContains(PyTextOf(attribute), ',')) {
+  if (!attribute.undefined() && !attribute.is(PyKind::kNone)) {
+    if (attribute.is(PyKind::kString) && absl::StrContains(PyTextOf(attribute), ',')) {
       return work.Refused("sorting by several attributes");
     }
     ASSIGN_OR_RETURN(key, AttributeAt(item, attribute, work));
   }
-  if (with_case || !key.is(Kind::kString)) return key;
+  if (with_case || !key.is(PyKind::kString)) return key;
   ASSIGN_OR_RETURN(std::string lower, PyCased("lower", PyTextOf(key), true, work));
   return work.Text(std::move(lower));
 }
@@ -190,8 +190,8 @@ absl::Status SortByKeys(std::vector<std::pair<PyValue, PyValue>>& keyed, bool re
   return absl::OkStatus();
 }
 
-Result Sorted(const FilterCall& call) {
-  ASSIGN_OR_RETURN(const Items items, PyItems(call.of, call.work));
+PyResult FilterSorted(const FilterCall& call) {
+  ASSIGN_OR_RETURN(const PyItemList items, PyItems(call.of, call.work));
   std::vector<std::pair<PyValue, PyValue>> keyed;
   for (const PyValue& item : items) {
     ASSIGN_OR_RETURN(PyValue key,
@@ -199,31 +199,31 @@ Result Sorted(const FilterCall& call) {
     keyed.emplace_back(std::move(key), item);
   }
   RETURN_IF_ERROR(SortByKeys(keyed, call.given.True(0), call.work));
-  Items sorted;
+  PyItemList sorted;
   for (auto& [key, item] : keyed) sorted.push_back(std::move(item));
   return call.work.List(std::move(sorted));
 }
 
-Result DictSorted(const FilterCall& call) {
-  if (!call.of.is(Kind::kDict)) return call.work.Wrong("dictsort of " + PyTypeName(call.of));
+PyResult DictSorted(const FilterCall& call) {
+  if (!call.of.is(PyKind::kDict)) return call.work.Wrong("dictsort of " + PyTypeName(call.of));
   ASSIGN_OR_RETURN(const std::string by, call.given.Text(1, "key", call.work));
   if (by != "key" && by != "value") return call.work.Wrong("dictsort is by key or value");
   std::vector<std::pair<PyValue, PyValue>> keyed;
   for (const auto& [key, value] : PyDictOf(call.of).items()) {
     ASSIGN_OR_RETURN(PyValue sorted_by,
                      SortKey(by == "key" ? key : value, PyValue(), call.given.True(0), call.work));
-    ASSIGN_OR_RETURN(PyValue pair, call.work.List({key, value}, Kind::kTuple));
+    ASSIGN_OR_RETURN(PyValue pair, call.work.List({key, value}, PyKind::kTuple));
     keyed.emplace_back(std::move(sorted_by), std::move(pair));
   }
   RETURN_IF_ERROR(SortByKeys(keyed, call.given.True(2), call.work));
-  Items sorted;
+  PyItemList sorted;
   for (auto& [key, pair] : keyed) sorted.push_back(std::move(pair));
   return call.work.List(std::move(sorted));
 }
 
 // min and max.
-Result Extreme(const FilterCall& call) {
-  ASSIGN_OR_RETURN(const Items items, PyItems(call.of, call.work));
+PyResult Extreme(const FilterCall& call) {
+  ASSIGN_OR_RETURN(const PyItemList items, PyItems(call.of, call.work));
   if (items.empty()) return PyValue();
   PyValue best, best_key;
   for (size_t i = 0; i < items.size(); ++i) {
@@ -240,9 +240,9 @@ Result Extreme(const FilterCall& call) {
   return best;
 }
 
-Result Unique(const FilterCall& call) {
-  ASSIGN_OR_RETURN(const Items items, PyItems(call.of, call.work));
-  Items kept, keys;
+PyResult Unique(const FilterCall& call) {
+  ASSIGN_OR_RETURN(const PyItemList items, PyItems(call.of, call.work));
+  PyItemList kept, keys;
   for (const PyValue& item : items) {
     ASSIGN_OR_RETURN(PyValue key,
                      SortKey(item, call.given.value(1), call.given.True(0), call.work));
@@ -258,8 +258,8 @@ Result Unique(const FilterCall& call) {
   return call.work.Generator(std::move(kept));
 }
 
-Result Summed(const FilterCall& call) {
-  ASSIGN_OR_RETURN(const Items items, PyItems(call.of, call.work));
+PyResult Summed(const FilterCall& call) {
+  ASSIGN_OR_RETURN(const PyItemList items, PyItems(call.of, call.work));
   PyValue sum = call.given.given(1) ? call.given.value(1) : PyValue::Int(0);
   for (const PyValue& item : items) {
     PyValue one = item;
@@ -272,11 +272,11 @@ Result Summed(const FilterCall& call) {
 }
 
 // So many items a list, the last filled up.
-Result Batched(const FilterCall& call) {
-  ASSIGN_OR_RETURN(const Items items, PyItems(call.of, call.work));
+PyResult Batched(const FilterCall& call) {
+  ASSIGN_OR_RETURN(const PyItemList items, PyItems(call.of, call.work));
   ASSIGN_OR_RETURN(const int64_t count, call.given.Integer(0, 1, call.work));
   if (count < 1 || count > 100'000) return call.work.Refused("batch of such a number");
-  Items lists, now;
+  PyItemList lists, now;
   const auto finish = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(lists.emplace_back(), call.work.List(std::exchange(now, {})));
     return absl::OkStatus();
@@ -286,7 +286,7 @@ Result Batched(const FilterCall& call) {
     now.push_back(item);
   }
   if (!now.empty()) {
-    if (call.given.given(1) && !call.given.value(1).is(Kind::kNone)) {
+    if (call.given.given(1) && !call.given.value(1).is(PyKind::kNone)) {
       now.resize(static_cast<size_t>(count), call.given.value(1));
     }
     RETURN_IF_ERROR(finish());
@@ -294,8 +294,8 @@ Result Batched(const FilterCall& call) {
   return call.work.Generator(std::move(lists));
 }
 
-Result Joined(const FilterCall& call) {
-  ASSIGN_OR_RETURN(const Items items, PyItems(call.of, call.work));
+PyResult FilterJoined(const FilterCall& call) {
+  ASSIGN_OR_RETURN(const PyItemList items, PyItems(call.of, call.work));
   ASSIGN_OR_RETURN(const std::string between,
                    PyText(call.given.given(0) ? call.given.value(0) : PyTextValue(""), call.work));
   std::string out;
@@ -311,38 +311,38 @@ Result Joined(const FilterCall& call) {
   return call.work.Text(std::move(out));
 }
 
-Result ReversedOf(const FilterCall& call) {
-  if (call.of.is(Kind::kString)) {
+PyResult ReversedOf(const FilterCall& call) {
+  if (call.of.is(PyKind::kString)) {
     return PySlice(call.of, {PyValue::None(), PyValue::None(), PyValue::Int(-1)}, call.work);
   }
-  ASSIGN_OR_RETURN(Items items, PyItems(call.of, call.work));
+  ASSIGN_OR_RETURN(PyItemList items, PyItems(call.of, call.work));
   std::reverse(items.begin(), items.end());
   // In Python a list is reversed bit by bit, a generator at once.
-  return call.of.is(Kind::kGenerator) ? call.work.List(std::move(items))
-                                      : call.work.Generator(std::move(items));
+  return call.of.is(PyKind::kGenerator) ? call.work.List(std::move(items))
+                                        : call.work.Generator(std::move(items));
 }
 
 // The first is taken from a generator, and no more.
-Result FirstOf(const FilterCall& call) {
-  if (call.of.is(Kind::kGenerator)) {
+PyResult FirstOf(const FilterCall& call) {
+  if (call.of.is(PyKind::kGenerator)) {
     PyGeneratorRep& generator = call.of.rep<PyGeneratorRep>();
     if (generator.lost) return call.work.Refused("going on with a generator that a loop has left");
     return generator.next < generator.items.size() ? generator.items[generator.next++] : PyValue();
   }
-  ASSIGN_OR_RETURN(const Items items, PyItems(call.of, call.work));
+  ASSIGN_OR_RETURN(const PyItemList items, PyItems(call.of, call.work));
   return items.empty() ? PyValue() : items.front();
 }
 
-Result LastOf(const FilterCall& call) {
-  if (call.of.is(Kind::kGenerator)) return call.work.Wrong("last of " + PyTypeName(call.of));
-  ASSIGN_OR_RETURN(const Items items, PyItems(call.of, call.work));
+PyResult LastOf(const FilterCall& call) {
+  if (call.of.is(PyKind::kGenerator)) return call.work.Wrong("last of " + PyTypeName(call.of));
+  ASSIGN_OR_RETURN(const PyItemList items, PyItems(call.of, call.work));
   return items.empty() ? PyValue() : items.back();
 }
 
-Result Indented(const FilterCall& call) {
+PyResult Indented(const FilterCall& call) {
   ASSIGN_OR_RETURN(const std::string text, PyText(call.of, call.work));
   std::string indent;
-  if (call.given.value(0).is(Kind::kString)) {
+  if (call.given.value(0).is(PyKind::kString)) {
     indent = PyTextOf(call.given.value(0));
   } else {
     ASSIGN_OR_RETURN(const int64_t width, call.given.Integer(0, 4, call.work));
@@ -362,7 +362,7 @@ Result Indented(const FilterCall& call) {
   return call.work.Text(std::move(out));
 }
 
-Result ToJson(const FilterCall& call) {
+PyResult FilterToJson(const FilterCall& call) {
   PyJsonOptions options;
   options.ascii = call.given.True(0);
   const PyValue indent = call.given.value(1), separators = call.given.value(2);
@@ -371,18 +371,18 @@ Result ToJson(const FilterCall& call) {
     if (indent.integer() > 1000) return call.work.Refused("tojson with an indent beyond 1000");
     options.indented = true;
     options.indent.assign(static_cast<size_t>(std::max<int64_t>(indent.integer(), 0)), ' ');
-  } else if (indent.is(Kind::kString)) {
+  } else if (indent.is(PyKind::kString)) {
     options.indented = true;
     options.indent = PyTextOf(indent);
-  } else if (!indent.undefined() && !indent.is(Kind::kNone)) {
+  } else if (!indent.undefined() && !indent.is(PyKind::kNone)) {
     return call.work.Wrong("tojson with " + PyTypeName(indent) + " as indent");
   }
   if (options.indented) options.item_separator = ",";
-  if (!separators.undefined() && !separators.is(Kind::kNone)) {
-    const bool two = (separators.is(Kind::kTuple) || separators.is(Kind::kList)) &&
+  if (!separators.undefined() && !separators.is(PyKind::kNone)) {
+    const bool two = (separators.is(PyKind::kTuple) || separators.is(PyKind::kList)) &&
                      PyListOf(separators).size() == 2;
-    if (!two || !PyListOf(separators)[0].is(Kind::kString) ||
-        !PyListOf(separators)[1].is(Kind::kString)) {
+    if (!two || !PyListOf(separators)[0].is(PyKind::kString) ||
+        !PyListOf(separators)[1].is(PyKind::kString)) {
       return call.work.Wrong("tojson takes two strings as separators");
     }
     options.item_separator = PyTextOf(PyListOf(separators)[0]);
@@ -392,28 +392,28 @@ Result ToJson(const FilterCall& call) {
   return call.work.Text(std::move(text));
 }
 
-Result DefaultOf(const FilterCall& call) {
+PyResult DefaultOf(const FilterCall& call) {
   const bool use = call.of.undefined() || (call.given.True(1) && !PyTrue(call.of));
   if (!use) return call.of;
   return call.given.given(0) ? call.given.value(0) : call.work.Text("");
 }
 
-Result TextFilter(const FilterCall& call) {
+PyResult TextFilter(const FilterCall& call) {
   JinjaWork& work = call.work;
   const std::string& name = call.name;
   ASSIGN_OR_RETURN(std::string text, PyText(call.of, work));
-  if (name == "string" && call.of.is(Kind::kString)) return call.of;
+  if (name == "string" && call.of.is(PyKind::kString)) return call.of;
   if (name == "string") return work.Text(std::move(text));
   if (name == "safe") return work.Text(std::move(text), true);
   if (name == "escape" || name == "e" || name == "forceescape") {
-    if (call.of.is(Kind::kString) && call.of.rep<PyTextRep>().markup && name[0] == 'e') {
+    if (call.of.is(PyKind::kString) && call.of.rep<PyTextRep>().markup && name[0] == 'e') {
       return call.of;
     }
     return work.Text(PyEscaped(text), true);
   }
   if (name == "trim") {
     std::optional<std::string> characters;
-    if (call.given.given(0) && !call.given.value(0).is(Kind::kNone)) {
+    if (call.given.given(0) && !call.given.value(0).is(PyKind::kNone)) {
       ASSIGN_OR_RETURN(characters, call.given.Text(0, "", work));
     }
     return work.Text(PyStripped(text, characters, true, true));
@@ -422,7 +422,7 @@ Result TextFilter(const FilterCall& call) {
     ASSIGN_OR_RETURN(const std::string from, PyText(call.given.value(0), work));
     ASSIGN_OR_RETURN(const std::string to, PyText(call.given.value(1), work));
     int64_t count = -1;
-    if (!call.given.value(2).is(Kind::kNone)) {
+    if (!call.given.value(2).is(PyKind::kNone)) {
       ASSIGN_OR_RETURN(count, call.given.Integer(2, -1, work));
     }
     ASSIGN_OR_RETURN(std::string replaced, PyReplaced(text, from, to, count, work));
@@ -450,36 +450,36 @@ Result TextFilter(const FilterCall& call) {
   return work.Text(std::move(cased));
 }
 
-Result ItemsOf(const FilterCall& call) {
+PyResult FilterItems(const FilterCall& call) {
   if (call.of.undefined()) return call.work.Generator({});
-  if (!call.of.is(Kind::kDict)) return call.work.Wrong("items of " + PyTypeName(call.of));
-  Items items;
+  if (!call.of.is(PyKind::kDict)) return call.work.Wrong("items of " + PyTypeName(call.of));
+  PyItemList items;
   for (const auto& [key, value] : PyDictOf(call.of).items()) {
-    ASSIGN_OR_RETURN(items.emplace_back(), call.work.List({key, value}, Kind::kTuple));
+    ASSIGN_OR_RETURN(items.emplace_back(), call.work.List({key, value}, PyKind::kTuple));
   }
   return call.work.Generator(std::move(items));
 }
 
-Result LengthOf(const FilterCall& call) {
+PyResult FilterLength(const FilterCall& call) {
   ASSIGN_OR_RETURN(const int64_t length, PyLength(call.of, call.work));
   return PyValue::Int(length);
 }
 
-Result ListOf(const FilterCall& call) {
-  ASSIGN_OR_RETURN(Items items, PyItems(call.of, call.work));
+PyResult FilterList(const FilterCall& call) {
+  ASSIGN_OR_RETURN(PyItemList items, PyItems(call.of, call.work));
   return call.work.List(std::move(items));
 }
 
-Result AbsoluteOf(const FilterCall& call) {
+PyResult AbsoluteOf(const FilterCall& call) {
   if (!call.of.number()) return call.work.Wrong("abs of " + PyTypeName(call.of));
   if (!call.of.integral()) return PyValue::Float(std::abs(call.of.real()));
   if (call.of.integer() == INT64_MIN) return call.work.Wrong("a number is too large");
   return PyValue::Int(std::abs(call.of.integer()));
 }
 
-Result AttributeFilter(const FilterCall& call) {
+PyResult AttributeFilter(const FilterCall& call) {
   ASSIGN_OR_RETURN(const std::string name, call.given.Text(0, "", call.work));
-  if (call.of.is(Kind::kNamespace) || PyHasMethod(call.of, name)) {
+  if (call.of.is(PyKind::kNamespace) || PyHasMethod(call.of, name)) {
     return PyAttribute(call.of, name, call.work);
   }
   if (call.of.undefined()) return PyAttribute(call.of, name, call.work);
@@ -488,7 +488,7 @@ Result AttributeFilter(const FilterCall& call) {
 
 struct FilterEntry {
   const char* parameters;
-  Result (*apply)(const FilterCall& call);
+  PyResult (*apply)(const FilterCall& call);
 };
 
 const std::map<std::string, FilterEntry>& Filters() {
@@ -503,18 +503,18 @@ const std::map<std::string, FilterEntry>& Filters() {
         {"float", {"default", ToReal}},
         {"indent", {"width first blank", Indented}},
         {"int", {"default base", ToWhole}},
-        {"items", {"", ItemsOf}},
-        {"join", {"d attribute", Joined}},
+        {"items", {"", FilterItems}},
+        {"join", {"d attribute", FilterJoined}},
         {"last", {"", LastOf}},
-        {"length", {"", LengthOf}},
-        {"list", {"", ListOf}},
+        {"length", {"", FilterLength}},
+        {"list", {"", FilterList}},
         {"max", {"case_sensitive attribute", Extreme}},
         {"min", {"case_sensitive attribute", Extreme}},
         {"reverse", {"", ReversedOf}},
-        {"round", {"precision method", Rounded}},
-        {"sort", {"reverse case_sensitive attribute", Sorted}},
+        {"round", {"precision method", FilterRounded}},
+        {"sort", {"reverse case_sensitive attribute", FilterSorted}},
         {"sum", {"attribute start", Summed}},
-        {"tojson", {"ensure_ascii indent separators sort_keys", ToJson}},
+        {"tojson", {"ensure_ascii indent separators sort_keys", FilterToJson}},
         {"unique", {"case_sensitive attribute", Unique}},
         {"trim", {"chars", TextFilter}},
         {"replace", {"old! new! count", TextFilter}},
@@ -532,9 +532,9 @@ const std::map<std::string, FilterEntry>& Filters() {
 }
 
 // map, select, reject, selectattr and rejectattr: each item through a filter or a test.
-Result Mapped(const PyValue& of, const PyArguments& arguments, JinjaWork& work) {
-  ASSIGN_OR_RETURN(const Items items, PyItems(of, work));
-  Items out;
+PyResult Mapped(const PyValue& of, const PyArguments& arguments, JinjaWork& work) {
+  ASSIGN_OR_RETURN(const PyItemList items, PyItems(of, work));
+  PyItemList out;
   if (arguments.values.empty()) {
     ASSIGN_OR_RETURN(const PyParameters given,
                      PyParameters::Bind("map", "attribute! default", arguments, work));
@@ -543,27 +543,27 @@ Result Mapped(const PyValue& of, const PyArguments& arguments, JinjaWork& work) 
     }
     return work.Generator(std::move(out));
   }
-  if (!arguments.values[0].is(Kind::kString)) return work.Wrong("map takes the name of a filter");
+  if (!arguments.values[0].is(PyKind::kString)) return work.Wrong("map takes the name of a filter");
   for (const PyValue& item : items) {
     ASSIGN_OR_RETURN(out.emplace_back(),
-                     JinjaFilter(PyTextOf(arguments.values[0]), item, Rest(arguments, 1), work));
+                     JinjaFilter(PyTextOf(arguments.values[0]), item, RestOf(arguments, 1), work));
   }
   return work.Generator(std::move(out));
 }
 
-Result Selected(const std::string& name, const PyValue& of, const PyArguments& arguments,
-                JinjaWork& work) {
+PyResult Selected(const std::string& name, const PyValue& of, const PyArguments& arguments,
+                  JinjaWork& work) {
   const bool by_attribute = absl::EndsWith(name, "attr");
   const bool keeps = absl::StartsWith(name, "select");
   if (by_attribute && arguments.values.empty()) return work.Wrong(name + " needs an attribute");
   const size_t test = by_attribute ? 1 : 0;
   const bool tests = arguments.values.size() > test;
-  if (tests && !arguments.values[test].is(Kind::kString)) {
+  if (tests && !arguments.values[test].is(PyKind::kString)) {
     return work.Wrong(name + " takes the name of a test");
   }
-  ASSIGN_OR_RETURN(const Items items, PyItems(of, work));
-  const PyArguments rest = Rest(arguments, test + 1);
-  Items out;
+  ASSIGN_OR_RETURN(const PyItemList items, PyItems(of, work));
+  const PyArguments rest = RestOf(arguments, test + 1);
+  PyItemList out;
   for (const PyValue& item : items) {
     PyValue value = item;
     if (by_attribute) {
@@ -598,7 +598,7 @@ absl::StatusOr<PyValue> JinjaFilter(const std::string& name, const PyValue& of,
   if (name == "format") {
     if (!arguments.named.empty()) return work.Refused("the filter format with names");
     ASSIGN_OR_RETURN(const std::string text, PyText(of, work));
-    ASSIGN_OR_RETURN(const PyValue values, work.List(arguments.values, Kind::kTuple));
+    ASSIGN_OR_RETURN(const PyValue values, work.List(arguments.values, PyKind::kTuple));
     return PyPercent(text, values, work);
   }
   const auto found = Filters().find(name);
@@ -613,28 +613,28 @@ absl::StatusOr<bool> JinjaTest(const std::string& name, const PyValue& of,
   const PyValue other = arguments.values.empty() ? PyValue() : arguments.values[0];
   if (name == "defined") return !of.undefined();
   if (name == "undefined") return of.undefined();
-  if (name == "none") return of.is(Kind::kNone);
-  if (name == "string") return of.is(Kind::kString);
-  if (name == "mapping") return of.is(Kind::kDict);
+  if (name == "none") return of.is(PyKind::kNone);
+  if (name == "string") return of.is(PyKind::kString);
+  if (name == "mapping") return of.is(PyKind::kDict);
   if (name == "sequence" || name == "iterable") {
-    if (of.undefined() || of.is(Kind::kString) || of.is(Kind::kList) || of.is(Kind::kTuple) ||
-        of.is(Kind::kDict)) {
+    if (of.undefined() || of.is(PyKind::kString) || of.is(PyKind::kList) || of.is(PyKind::kTuple) ||
+        of.is(PyKind::kDict)) {
       return true;
     }
-    if (of.is(Kind::kView) && name == "sequence") return work.Refused("\"sequence\" of a view");
+    if (of.is(PyKind::kView) && name == "sequence") return work.Refused("\"sequence\" of a view");
     return name == "iterable" &&
-           (of.is(Kind::kView) || of.is(Kind::kGenerator) || of.is(Kind::kLoop));
+           (of.is(PyKind::kView) || of.is(PyKind::kGenerator) || of.is(PyKind::kLoop));
   }
   if (name == "number") return of.number();
-  if (name == "integer") return of.is(Kind::kInt);
-  if (name == "float") return of.is(Kind::kFloat);
-  if (name == "boolean") return of.is(Kind::kBool);
+  if (name == "integer") return of.is(PyKind::kInt);
+  if (name == "float") return of.is(PyKind::kFloat);
+  if (name == "boolean") return of.is(PyKind::kBool);
   if (name == "true" || name == "false") {
-    return of.is(Kind::kBool) && (of.integer() != 0) == (name == "true");
+    return of.is(PyKind::kBool) && (of.integer() != 0) == (name == "true");
   }
-  if (name == "callable") return of.is(Kind::kMethod) || of.is(Kind::kFunction);
+  if (name == "callable") return of.is(PyKind::kMethod) || of.is(PyKind::kFunction);
   if (name == "sameas") return of.SameAs(other);
-  if (name == "escaped") return of.is(Kind::kString) && of.rep<PyTextRep>().markup;
+  if (name == "escaped") return of.is(PyKind::kString) && of.rep<PyTextRep>().markup;
   if (name == "lower" || name == "upper") {
     ASSIGN_OR_RETURN(const std::string text, PyText(of, work));
     if (!PyIsAscii(text)) return work.Refused(name + " of letters beyond ASCII");

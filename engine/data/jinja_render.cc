@@ -18,7 +18,7 @@
 namespace spillway {
 namespace {
 
-using Kind = PyValue::Kind;
+using PyKind = PyValue::Kind;
 
 // A template may read, make and write this much, for each byte that it is given and besides.
 constexpr int64_t kWorkPerByte = 64, kWorkBesides = 16 << 20;
@@ -27,7 +27,7 @@ constexpr size_t kScopeWork = 512;      // of a turn of a loop, or a call
 constexpr int64_t kMaxRange = 100'000;  // as Jinja's sandbox
 // Of expressions and blocks within one another, macros that call macros included: the stack of a
 // thread has room for several times as many.
-constexpr int kMaxDepth = 500;
+constexpr int kMostLevels = 500;
 
 // About how many bytes of memory a value takes.
 int64_t SizeOf(const JinjaValue& value) {
@@ -73,7 +73,7 @@ class Renderer {
       if (absl::string_view(name) == "strftime_now" && !now_) continue;
       auto rep = std::make_shared<PyFunctionRep>();
       rep->name = name;
-      root_.names[name] = PyValue(Kind::kFunction, std::move(rep));
+      root_.names[name] = PyValue(PyKind::kFunction, std::move(rep));
     }
     for (const auto& item : variables.items()) {
       ASSIGN_OR_RETURN(root_.names[item.key()], work_.FromJson(item.value()));
@@ -86,7 +86,7 @@ class Renderer {
       work_.line = node.line;
       RETURN_IF_ERROR(work_.Spend(kStepWork + node.text.size()));
       const Deeper deeper(this);
-      if (depth_ > kMaxDepth) return TooDeep();
+      if (depth_ > kMostLevels) return TooDeep();
       RETURN_IF_ERROR(Run(node));
       if (leaving_ != Leaving::kNot) break;
     }
@@ -150,7 +150,7 @@ class Renderer {
   }
 
   absl::Status Write(const PyValue& value) {
-    if (value.is(Kind::kString)) {
+    if (value.is(PyKind::kString)) {
       RETURN_IF_ERROR(work_.Spend(PyTextOf(value).size()));
       out.text += PyTextOf(value);
     } else {
@@ -217,7 +217,7 @@ class Renderer {
     for (JinjaScope* scope = scope_; scope != nullptr && !scope->kept; scope = scope->parent) {
       scope->kept = true;
     }
-    return PyValue(Kind::kFunction, std::move(rep));
+    return PyValue(PyKind::kFunction, std::move(rep));
   }
 
   absl::Status Assign(const JinjaExpression& target, PyValue value) {
@@ -238,7 +238,7 @@ class Renderer {
     }
     const std::string& name = target.children[0]->text;
     const PyValue* named = Find(name);
-    if (named == nullptr || !named->is(Kind::kNamespace)) {
+    if (named == nullptr || !named->is(PyKind::kNamespace)) {
       return work_.Wrong(absl::StrCat("\"", name, "\" is no namespace"));
     }
     PyNamespaceRep& space = named->rep<PyNamespaceRep>();
@@ -302,12 +302,12 @@ class Renderer {
       work_.line = node.line;
       RETURN_IF_ERROR(work_.Spend(kScopeWork));
       const InScope scope(this, scope_);
-      scope_->names["loop"] = PyValue(Kind::kLoop, loop);
+      scope_->names["loop"] = PyValue(PyKind::kLoop, loop);
       RETURN_IF_ERROR(Assign(*node.target, loop->items[loop->at]));
       RETURN_IF_ERROR(Run(node.body));
       const Leaving left = std::exchange(leaving_, Leaving::kNot);
       if (left == Leaving::kBreak) {
-        if (all.is(Kind::kGenerator)) all.rep<PyGeneratorRep>().lost = true;
+        if (all.is(PyKind::kGenerator)) all.rep<PyGeneratorRep>().lost = true;
         break;
       }
       if (left == Leaving::kNot) otherwise = false;
@@ -328,7 +328,7 @@ class Renderer {
   absl::StatusOr<PyValue> Evaluate(const JinjaExpression& e) {
     RETURN_IF_ERROR(work_.Spend(kStepWork));
     const Deeper deeper(this);
-    if (depth_ > kMaxDepth) return TooDeep();
+    if (depth_ > kMostLevels) return TooDeep();
     switch (e.kind) {
       case JinjaKind::kLiteral:
         return e.value;
@@ -339,7 +339,7 @@ class Renderer {
         if (e.text == "cycler" || e.text == "joiner" || e.text == "lipsum") {
           return work_.Refused("the function " + e.text);
         }
-        return PyValue(Kind::kUndefined, NameRep(e.text));
+        return PyValue(PyKind::kUndefined, NameRep(e.text));
       }
       case JinjaKind::kList:
       case JinjaKind::kTuple: {
@@ -349,7 +349,7 @@ class Renderer {
         }
         work_.line = e.line;
         return work_.List(std::move(items),
-                          e.kind == JinjaKind::kList ? Kind::kList : Kind::kTuple);
+                          e.kind == JinjaKind::kList ? PyKind::kList : PyKind::kTuple);
       }
       case JinjaKind::kDict: {
         std::vector<std::pair<PyValue, PyValue>> items;
@@ -407,11 +407,11 @@ class Renderer {
     work_.line = e.line;
     switch (e.kind) {
       case JinjaKind::kAttribute:
-        return of.is(Kind::kLoop) ? OfLoop(of, e.text) : PyAttribute(of, e.text, work_);
+        return of.is(PyKind::kLoop) ? OfLoop(of, e.text) : PyAttribute(of, e.text, work_);
       case JinjaKind::kItem: {
         ASSIGN_OR_RETURN(const PyValue key, Evaluate(*e.children[1]));
         work_.line = e.line;
-        if (of.is(Kind::kLoop) && key.is(Kind::kString)) return OfLoop(of, PyTextOf(key));
+        if (of.is(PyKind::kLoop) && key.is(PyKind::kString)) return OfLoop(of, PyTextOf(key));
         return PyItem(of, key, work_);
       }
       case JinjaKind::kTest: {
@@ -423,10 +423,10 @@ class Renderer {
       case JinjaKind::kNot:
         return PyValue::Bool(!PyTrue(of));
       case JinjaKind::kPlus:
-        if (of.number()) return of.is(Kind::kBool) ? PyValue::Int(of.integer()) : of;
+        if (of.number()) return of.is(PyKind::kBool) ? PyValue::Int(of.integer()) : of;
         return work_.Wrong("+ before " + PyTypeName(of));
       default:
-        if (of.is(Kind::kFloat)) return PyValue::Float(-of.real());
+        if (of.is(PyKind::kFloat)) return PyValue::Float(-of.real());
         if (!of.number()) return work_.Wrong("- before " + PyTypeName(of));
         return PyArithmetic("-", PyValue::Int(0), of, work_);
     }
@@ -513,15 +513,16 @@ class Renderer {
     rep->name = "loop." + name;
     rep->loop = value;
     rep->depth = value.depth() + 1;
-    return PyValue(Kind::kFunction, std::move(rep));
+    return PyValue(PyKind::kFunction, std::move(rep));
   }
 
   absl::StatusOr<PyValue> Call(const PyValue& callee, const PyArguments& arguments,
                                const JinjaExpression& e) {
     work_.line = e.line;
     RETURN_IF_ERROR(work_.Spend(kStepWork));
-    if (callee.is(Kind::kMethod)) return PyCallMethod(callee.rep<PyMethodRep>(), arguments, work_);
-    if (!callee.is(Kind::kFunction)) {
+    if (callee.is(PyKind::kMethod))
+      return PyCallMethod(callee.rep<PyMethodRep>(), arguments, work_);
+    if (!callee.is(PyKind::kFunction)) {
       const JinjaExpression& named = *e.children[0];
       const bool function = named.kind == JinjaKind::kName;
       if (callee.undefined()) {
@@ -559,7 +560,7 @@ class Renderer {
     }
     if (same) return PyValue::Bool(false);
     for (const PyValue& value : values) {
-      if (value.is(Kind::kLoop) || value.is(Kind::kFunction)) {
+      if (value.is(PyKind::kLoop) || value.is(PyKind::kFunction)) {
         return work_.Refused("loop.changed of " + PyTypeName(value));
       }
       loop.depth = std::max(loop.depth, value.depth() + 1);
@@ -583,7 +584,7 @@ class Renderer {
       return true;
     };
     for (size_t i = 0; i < node.names.size(); ++i) {
-      PyValue value(Kind::kUndefined, NameRep(node.names[i]));
+      PyValue value(PyKind::kUndefined, NameRep(node.names[i]));
       if (i < arguments.values.size()) {
         value = arguments.values[i];
       } else if (!take(node.names[i], &value) && node.values[i] != nullptr) {
@@ -592,7 +593,7 @@ class Renderer {
       scope_->names[node.names[i]] = std::move(value);
     }
     if (node.takes_caller) {
-      PyValue caller(Kind::kUndefined, NameRep("caller"));
+      PyValue caller(PyKind::kUndefined, NameRep("caller"));
       take("caller", &caller);
       scope_->names["caller"] = std::move(caller);
     }
@@ -612,7 +613,7 @@ class Renderer {
       ASSIGN_OR_RETURN(scope_->names["varargs"],
                        work_.List({arguments.values.begin() + static_cast<std::ptrdiff_t>(taken),
                                    arguments.values.end()},
-                                  Kind::kTuple));
+                                  PyKind::kTuple));
     } else if (taken < arguments.values.size()) {
       return work_.Wrong(absl::StrCat("the macro ", macro.name, " takes ", node.names.size(),
                                       " arguments, not ", arguments.values.size()));
@@ -666,14 +667,14 @@ class Renderer {
       items.push_back(PyValue::Int(i));
       if (__builtin_add_overflow(i, bounds[2], &i)) break;
     }
-    return work_.List(std::move(items), Kind::kView);
+    return work_.List(std::move(items), PyKind::kView);
   }
 
   // namespace() and dict().
   absl::StatusOr<PyValue> SpaceOrDict(const std::string& name, const PyArguments& arguments) {
     std::vector<std::pair<PyValue, PyValue>> items;
     if (!arguments.values.empty()) {
-      if (!arguments.values[0].is(Kind::kDict) || arguments.values.size() > 1) {
+      if (!arguments.values[0].is(PyKind::kDict) || arguments.values.size() > 1) {
         return work_.Refused(name + "() of anything but one dictionary and names");
       }
       items = PyDictOf(arguments.values[0]).items();
@@ -686,7 +687,7 @@ class Renderer {
     RETURN_IF_ERROR(work_.Spend(kScopeWork * (1 + items.size())));
     PyNamespaceRep& space = namespaces_.emplace_back();
     for (auto& [key, value] : items) {
-      if (!key.is(Kind::kString)) continue;
+      if (!key.is(PyKind::kString)) continue;
       if (PyValue* known = space.Find(PyTextOf(key))) {
         *known = std::move(value);
       } else {
@@ -694,7 +695,7 @@ class Renderer {
       }
     }
     // It belongs to the renderer: namespaces may hold one another.
-    return PyValue(Kind::kNamespace, std::shared_ptr<PyRep>(std::shared_ptr<PyRep>(), &space));
+    return PyValue(PyKind::kNamespace, std::shared_ptr<PyRep>(std::shared_ptr<PyRep>(), &space));
   }
 
   // For messages: what is undefined has the name that was looked for.

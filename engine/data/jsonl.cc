@@ -34,18 +34,18 @@ constexpr absl::string_view kMediaKeys[] = {"image",  "images", "video",
                                             "videos", "audio",  "audios"};
 
 template <typename Names>
-bool IsOneOf(const Names& names, absl::string_view name) {
+bool IsAmongNames(const Names& names, absl::string_view name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
 // About what a value takes.
-size_t BytesOf(const JinjaValue& value) {
+size_t BytesOfValue(const JinjaValue& value) {
   size_t bytes = 16;
   if (value.is_string()) bytes += value.get_ref<const std::string&>().size();
   if (value.is_object()) {
-    for (const auto& item : value.items()) bytes += item.key().size() + BytesOf(item.value());
+    for (const auto& item : value.items()) bytes += item.key().size() + BytesOfValue(item.value());
   } else if (value.is_array()) {
-    for (const JinjaValue& item : value) bytes += BytesOf(item);
+    for (const JinjaValue& item : value) bytes += BytesOfValue(item);
   }
   return bytes;
 }
@@ -126,7 +126,7 @@ std::string TakeMessage(JinjaValue message, Conversation* chat, bool learnt) {
                         ", not a string");
   }
   const std::string role = message["role"];
-  if (!IsOneOf(kRoles, role)) {
+  if (!IsAmongNames(kRoles, role)) {
     return absl::StrCat(": the role \"", role.substr(0, 40), "\" is none of ",
                         absl::StrJoin(kRoles, ", "));
   }
@@ -197,7 +197,7 @@ struct MessagesKey {
 std::string TakeConversation(absl::string_view line, const std::vector<MessagesKey>& keys,
                              Conversation* chat) {
   const JinjaValue object = InOrder(line, [&](absl::string_view name) {
-    return IsOneOf(kChatKeys, name) ||
+    return IsAmongNames(kChatKeys, name) ||
            std::any_of(keys.begin(), keys.end(), [&](const auto& key) { return key.name == name; });
   });
   chat->messages = JinjaValue::array();
@@ -218,8 +218,12 @@ std::string TakeConversation(absl::string_view line, const std::vector<MessagesK
   }
   std::string why = TakeVariables(object, chat);
   if (!why.empty()) return why;
-  const size_t bytes =
-      BytesOf(chat->messages) + BytesOf(chat->variables) + kMessageBytes * chat->messages.size();
+  size_t bytes = BytesOfValue(chat->variables) + kMessageBytes * chat->messages.size();
+  for (const JinjaValue& message : chat->messages) {
+    for (const auto& [key, value] : message.items()) {
+      bytes += value.is_string() ? value.get_ref<const std::string&>().size() : BytesOfValue(value);
+    }
+  }
   if (bytes > kMostConversationBytes) {
     return absl::StrCat("a conversation of more than ", kMostConversationBytes >> 20,
                         " MiB (a message counts its text and ", kMessageBytes,
@@ -322,7 +326,7 @@ absl::StatusOr<JsonlRecord> ParseJsonlRecord(absl::string_view line, absl::strin
   ASSIGN_OR_RETURN(
       JsonDocument document,
       ParseJsonlObject(line, file, line_number, "{\"text\": \"...\"}", [](absl::string_view key) {
-        return IsOneOf(kTextKeys, key) || IsOneOf(kChatKeys, key);
+        return IsAmongNames(kTextKeys, key) || IsAmongNames(kChatKeys, key);
       }));
   nlohmann::json& object = document.value;
   const auto take = [&](const char* key, std::string* out) -> absl::Status {
@@ -392,7 +396,7 @@ absl::StatusOr<std::vector<PromptRecord>> ReadPrompts(const std::string& path,
                        ParseJsonlObject(line, path, number, "{\"prompt\": \"...\"}",
                                         [&](absl::string_view name) {
                                           return name == key || name == target_key ||
-                                                 name == "prompt" || IsOneOf(kChatKeys, name);
+                                                 name == "prompt" || IsAmongNames(kChatKeys, name);
                                         }));
       auto found = PromptOf(document.value, line, key, target_key);
       if (!found.ok()) return Annotate(found.status(), where);

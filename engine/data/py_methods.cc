@@ -22,7 +22,7 @@
 namespace spillway {
 namespace {
 
-using Kind = PyValue::Kind;
+using PyKind = PyValue::Kind;
 
 // What the types of Python 3.11 have, in words.
 constexpr absl::string_view kTextMethods =
@@ -40,7 +40,7 @@ constexpr absl::string_view kTupleMethods = " count index ";
 constexpr absl::string_view kChangingMethods =
     " append clear extend insert pop popitem remove reverse setdefault sort update ";
 
-bool IsWord(absl::string_view words, absl::string_view name) {
+bool IsWordAmong(absl::string_view words, absl::string_view name) {
   return !absl::StrContains(name, ' ') && absl::StrContains(words, absl::StrCat(" ", name, " "));
 }
 
@@ -93,7 +93,7 @@ constexpr MethodSignature kDictSignatures[] = {
 constexpr MethodSignature kListSignatures[] = {
     {"copy", ""}, {"count", "value!"}, {"index", "value!"}};
 
-const char* ParametersOf(absl::Span<const MethodSignature> all, const std::string& name) {
+const char* SignatureOf(absl::Span<const MethodSignature> all, const std::string& name) {
   for (const auto& [known, parameters] : all) {
     if (name == known) return parameters;
   }
@@ -189,7 +189,7 @@ std::vector<std::string> SplitAtFromEnd(absl::string_view text, absl::string_vie
   return parts;
 }
 
-absl::StatusOr<PyValue> ListOfTexts(std::vector<std::string> texts, Kind kind, JinjaWork& work) {
+absl::StatusOr<PyValue> ListOfTexts(std::vector<std::string> texts, PyKind kind, JinjaWork& work) {
   std::vector<PyValue> items;
   for (std::string& text : texts) {
     ASSIGN_OR_RETURN(items.emplace_back(), work.Text(std::move(text)));
@@ -227,13 +227,13 @@ absl::StatusOr<PyValue> IsOfClass(const std::string& name, const PyTextRep& text
 
 // The part of a text that optional parameters `start` and `end` leave, in bytes; none where start
 // lies behind the end.
-absl::StatusOr<std::optional<std::pair<size_t, size_t>>> PartOf(const PyTextRep& text,
-                                                                const PyParameters& given,
-                                                                JinjaWork& work) {
+absl::StatusOr<std::optional<std::pair<size_t, size_t>>> PartGiven(const PyTextRep& text,
+                                                                   const PyParameters& given,
+                                                                   JinjaWork& work) {
   const auto length = static_cast<int64_t>(text.length);
   int64_t bounds[2] = {0, length};
   for (size_t i = 0; i < 2; ++i) {
-    if (!given.given(i + 1) || given.value(i + 1).is(Kind::kNone)) continue;
+    if (!given.given(i + 1) || given.value(i + 1).is(PyKind::kNone)) continue;
     ASSIGN_OR_RETURN(int64_t bound, given.Integer(i + 1, 0, work));
     if (bound < 0) bound = std::max<int64_t>(bound + length, 0);
     bounds[i] = i == 1 ? std::min(bound, length) : bound;
@@ -252,14 +252,14 @@ size_t CharactersIn(absl::string_view text) {
 absl::StatusOr<PyValue> Searched(const std::string& name, const PyTextRep& text,
                                  const PyParameters& given, JinjaWork& work) {
   const bool counts = name == "count", tests = name == "startswith" || name == "endswith";
-  ASSIGN_OR_RETURN(const auto part, PartOf(text, given, work));
+  ASSIGN_OR_RETURN(const auto part, PartGiven(text, given, work));
   const absl::string_view in =
       part ? absl::string_view(text.text).substr(part->first, part->second - part->first) : "";
   if (tests) {
     std::vector<PyValue> all = {given.value(0)};
-    if (all[0].is(Kind::kTuple)) all = PyListOf(given.value(0));
+    if (all[0].is(PyKind::kTuple)) all = PyListOf(given.value(0));
     for (const PyValue& one : all) {
-      if (!one.is(Kind::kString)) return work.Wrong(absl::StrCat(PyTypeName(one), " in ", name));
+      if (!one.is(PyKind::kString)) return work.Wrong(absl::StrCat(PyTypeName(one), " in ", name));
       const std::string& wanted = PyTextOf(one);
       if (!part) continue;
       if (name == "startswith" ? absl::StartsWith(in, wanted) : absl::EndsWith(in, wanted)) {
@@ -288,8 +288,8 @@ absl::StatusOr<PyValue> Searched(const std::string& name, const PyTextRep& text,
   return PyValue::Int(-1);
 }
 
-absl::StatusOr<PyValue> Parts(const std::string& name, const std::string& text,
-                              const PyParameters& given, JinjaWork& work) {
+absl::StatusOr<PyValue> Partitioned(const std::string& name, const std::string& text,
+                                    const PyParameters& given, JinjaWork& work) {
   ASSIGN_OR_RETURN(const std::string separator, given.Text(0, "", work));
   if (separator.empty()) return work.Wrong(name + " at an empty string");
   const bool last = name == "rpartition";
@@ -300,21 +300,21 @@ absl::StatusOr<PyValue> Parts(const std::string& name, const std::string& text,
   } else if (last) {
     std::swap(parts[0], parts[2]);
   }
-  return ListOfTexts(std::move(parts), Kind::kTuple, work);
+  return ListOfTexts(std::move(parts), PyKind::kTuple, work);
 }
 
 absl::StatusOr<PyValue> Splitted(const std::string& name, const std::string& text,
                                  const PyParameters& given, JinjaWork& work) {
   ASSIGN_OR_RETURN(const int64_t most, given.Integer(1, -1, work));
   const bool from_end = name == "rsplit";
-  if (!given.given(0) || given.value(0).is(Kind::kNone)) {
-    return ListOfTexts(SplitAtSpace(text, most, from_end), Kind::kList, work);
+  if (!given.given(0) || given.value(0).is(PyKind::kNone)) {
+    return ListOfTexts(SplitAtSpace(text, most, from_end), PyKind::kList, work);
   }
   ASSIGN_OR_RETURN(const std::string separator, given.Text(0, "", work));
   if (separator.empty()) return work.Wrong(name + " at an empty string");
   return ListOfTexts(
       from_end ? SplitAtFromEnd(text, separator, most) : SplitAt(text, separator, most),
-      Kind::kList, work);
+      PyKind::kList, work);
 }
 
 // center, ljust, rjust, zfill.
@@ -382,19 +382,19 @@ absl::StatusOr<PyValue> CallText(const std::string& name, const PyTextRep& text,
                                  const PyArguments& arguments, JinjaWork& work) {
   RETURN_IF_ERROR(work.Spend(text.text.size()));
   if (name == "format") return Formatted(text.text, arguments, work);
-  const char* const parameters = ParametersOf(kTextSignatures, name);
+  const char* const parameters = SignatureOf(kTextSignatures, name);
   if (parameters == nullptr) return work.Refused(absl::StrCat("the method ", name, " of a string"));
   ASSIGN_OR_RETURN(const PyParameters given, PyParameters::Bind(name, parameters, arguments, work));
   if (name == "strip" || name == "lstrip" || name == "rstrip") {
     std::optional<std::string> characters;
-    if (given.given(0) && !given.value(0).is(Kind::kNone)) {
+    if (given.given(0) && !given.value(0).is(PyKind::kNone)) {
       ASSIGN_OR_RETURN(characters, given.Text(0, "", work));
       RETURN_IF_ERROR(work.Spend(characters->size() * 64));
     }
     return work.Text(PyStripped(text.text, characters, name != "rstrip", name != "lstrip"));
   }
   if (name == "split" || name == "rsplit") return Splitted(name, text.text, given, work);
-  if (name == "partition" || name == "rpartition") return Parts(name, text.text, given, work);
+  if (name == "partition" || name == "rpartition") return Partitioned(name, text.text, given, work);
   if (name == "replace") {
     ASSIGN_OR_RETURN(const std::string from, given.Text(0, "", work));
     ASSIGN_OR_RETURN(const std::string to, given.Text(1, "", work));
@@ -412,14 +412,14 @@ absl::StatusOr<PyValue> CallText(const std::string& name, const PyTextRep& text,
     ASSIGN_OR_RETURN(const std::vector<PyValue> items, PyItems(given.value(0), work));
     std::string out;
     for (size_t i = 0; i < items.size(); ++i) {
-      if (!items[i].is(Kind::kString)) return work.Wrong("join of " + PyTypeName(items[i]));
+      if (!items[i].is(PyKind::kString)) return work.Wrong("join of " + PyTypeName(items[i]));
       RETURN_IF_ERROR(work.Spend(PyTextOf(items[i]).size() + text.text.size()));
       absl::StrAppend(&out, i == 0 ? "" : text.text, PyTextOf(items[i]));
     }
     return work.Text(std::move(out));
   }
   if (name == "splitlines") {
-    return ListOfTexts(PyLinesOf(text.text, given.True(0)), Kind::kList, work);
+    return ListOfTexts(PyLinesOf(text.text, given.True(0)), PyKind::kList, work);
   }
   if (name == "center" || name == "ljust" || name == "rjust" || name == "zfill") {
     return Widened(name, text, given, work);
@@ -434,7 +434,7 @@ absl::StatusOr<PyValue> CallText(const std::string& name, const PyTextRep& text,
 
 absl::StatusOr<PyValue> CallDict(const std::string& name, const PyValue& of,
                                  const PyArguments& arguments, JinjaWork& work) {
-  const char* const parameters = ParametersOf(kDictSignatures, name);
+  const char* const parameters = SignatureOf(kDictSignatures, name);
   if (parameters == nullptr) return work.Refused("the method " + name + " of a dictionary");
   ASSIGN_OR_RETURN(const PyParameters given, PyParameters::Bind(name, parameters, arguments, work));
   if (name == "copy") return of;
@@ -446,17 +446,17 @@ absl::StatusOr<PyValue> CallDict(const std::string& name, const PyValue& of,
   std::vector<PyValue> items;
   for (const auto& [key, value] : PyDictOf(of).items()) {
     if (name == "items") {
-      ASSIGN_OR_RETURN(items.emplace_back(), work.List({key, value}, Kind::kTuple));
+      ASSIGN_OR_RETURN(items.emplace_back(), work.List({key, value}, PyKind::kTuple));
     } else {
       items.push_back(name == "keys" ? key : value);
     }
   }
-  return work.List(std::move(items), Kind::kView);
+  return work.List(std::move(items), PyKind::kView);
 }
 
 absl::StatusOr<PyValue> CallList(const std::string& name, const PyValue& of,
                                  const PyArguments& arguments, JinjaWork& work) {
-  const char* const parameters = ParametersOf(kListSignatures, name);
+  const char* const parameters = SignatureOf(kListSignatures, name);
   if (parameters == nullptr) return work.Refused("the method " + name + " of a list");
   ASSIGN_OR_RETURN(const PyParameters given, PyParameters::Bind(name, parameters, arguments, work));
   if (name == "copy") return of;
@@ -564,7 +564,7 @@ absl::StatusOr<PyParameters> PyParameters::Bind(absl::string_view function,
 absl::StatusOr<std::string> PyParameters::Text(size_t place, absl::string_view otherwise,
                                                JinjaWork& work) const {
   if (!values_[place]) return std::string(otherwise);
-  if (!values_[place]->is(Kind::kString)) {
+  if (!values_[place]->is(PyKind::kString)) {
     return work.Wrong(absl::StrCat(function_, " with ", PyTypeName(*values_[place]), " as ",
                                    names_[place], ", which is a string"));
   }
@@ -584,36 +584,36 @@ absl::StatusOr<int64_t> PyParameters::Integer(size_t place, int64_t otherwise,
 // ---------------------------------------------------------------------------- methods
 
 bool PyHasMethod(const PyValue& of, const std::string& name) {
-  return IsWord(of.is(Kind::kString)  ? kTextMethods
-                : of.is(Kind::kDict)  ? kDictMethods
-                : of.is(Kind::kList)  ? kListMethods
-                : of.is(Kind::kTuple) ? kTupleMethods
-                                      : "",
-                name);
+  return IsWordAmong(of.is(PyKind::kString)  ? kTextMethods
+                     : of.is(PyKind::kDict)  ? kDictMethods
+                     : of.is(PyKind::kList)  ? kListMethods
+                     : of.is(PyKind::kTuple) ? kTupleMethods
+                                             : "",
+                     name);
 }
 
 absl::StatusOr<PyValue> PyMethodOf(const PyValue& of, const std::string& name, JinjaWork& work) {
-  if (IsWord(kChangingMethods, name) && !of.is(Kind::kString)) return PyValue();
+  if (IsWordAmong(kChangingMethods, name) && !of.is(PyKind::kString)) return PyValue();
   RETURN_IF_ERROR(work.Spend(sizeof(PyMethodRep)));
   auto rep = std::make_shared<PyMethodRep>();
   rep->of = of;
   rep->name = name;
   rep->depth = of.depth() + 1;
-  return PyValue(Kind::kMethod, std::move(rep));
+  return PyValue(PyKind::kMethod, std::move(rep));
 }
 
 absl::StatusOr<PyValue> PyCallMethod(const PyMethodRep& method, const PyArguments& arguments,
                                      JinjaWork& work) {
-  if (method.of.is(Kind::kString)) {
+  if (method.of.is(PyKind::kString)) {
     return CallText(method.name, method.of.rep<PyTextRep>(), arguments, work);
   }
-  return method.of.is(Kind::kDict) ? CallDict(method.name, method.of, arguments, work)
-                                   : CallList(method.name, method.of, arguments, work);
+  return method.of.is(PyKind::kDict) ? CallDict(method.name, method.of, arguments, work)
+                                     : CallList(method.name, method.of, arguments, work);
 }
 
 absl::StatusOr<PyValue> PyPercent(const std::string& text, const PyValue& values, JinjaWork& work) {
   std::vector<PyValue> all = {values};
-  if (values.is(Kind::kTuple)) all = PyListOf(values);
+  if (values.is(PyKind::kTuple)) all = PyListOf(values);
   std::string out;
   size_t next = 0;
   RETURN_IF_ERROR(work.Spend(text.size()));
@@ -641,7 +641,7 @@ absl::StatusOr<PyValue> PyPercent(const std::string& text, const PyValue& values
     PyValue value;
     if (named) {
       const PyValue* found =
-          values.is(Kind::kDict) ? PyDictOf(values).Find(absl::string_view(name)) : nullptr;
+          values.is(PyKind::kDict) ? PyDictOf(values).Find(absl::string_view(name)) : nullptr;
       if (found == nullptr) return work.Wrong("a format without a value for " + name);
       value = *found;
     } else if (next < all.size()) {
@@ -655,7 +655,7 @@ absl::StatusOr<PyValue> PyPercent(const std::string& text, const PyValue& values
     out += written;
     at = kind;
   }
-  if (next < all.size() && !values.is(Kind::kDict)) {
+  if (next < all.size() && !values.is(PyKind::kDict)) {
     return work.Wrong("a format with too many values");
   }
   return work.Text(std::move(out));

@@ -20,7 +20,7 @@
 namespace spillway {
 namespace {
 
-using Kind = PyValue::Kind;
+using PyKind = PyValue::Kind;
 using PyPairs = std::vector<std::pair<PyValue, PyValue>>;
 
 constexpr size_t kValueBytes = 64;              // about what an element takes
@@ -29,22 +29,22 @@ constexpr size_t kIndexedFrom = 8;              // keys of a dictionary that are
 constexpr int64_t kFarAway = int64_t{1} << 40;  // beyond every slice
 
 // Equal keys, and no others, have equal ones.
-std::string KeyOf(const PyValue& key) {
+std::string DictKeyOf(const PyValue& key) {
   switch (key.kind()) {
-    case Kind::kString:
+    case PyKind::kString:
       return "s" + PyTextOf(key);
-    case Kind::kBool:
-    case Kind::kInt:
+    case PyKind::kBool:
+    case PyKind::kInt:
       return absl::StrCat("n", key.integer());
-    case Kind::kFloat: {
+    case PyKind::kFloat: {
       const double real = key.real();
       const bool whole = std::abs(real) < 9e15 && std::floor(real) == real;
       return whole ? absl::StrCat("n", static_cast<int64_t>(real)) : "f" + PyFloatText(real);
     }
-    case Kind::kTuple: {
+    case PyKind::kTuple: {
       std::string text = "(";
       for (const PyValue& item : PyListOf(key)) {
-        const std::string inner = KeyOf(item);
+        const std::string inner = DictKeyOf(item);
         absl::StrAppend(&text, inner.size(), ":", inner);
       }
       return text;
@@ -127,18 +127,18 @@ std::string EscapedMarkup(const PyValue& value) {
 // str() of what stands in a list: a string is quoted.
 absl::Status AppendRepr(const PyValue& value, JinjaWork& work, std::string* out) {
   switch (value.kind()) {
-    case Kind::kString:
+    case PyKind::kString:
       RETURN_IF_ERROR(work.Spend(PyTextOf(value).size()));
       if (value.rep<PyTextRep>().markup) return work.Refused("writing a list with safe strings");
       *out += QuotedText(PyTextOf(value));
       return absl::OkStatus();
-    case Kind::kUndefined:
+    case PyKind::kUndefined:
       *out += "Undefined";
       return absl::OkStatus();
-    case Kind::kList:
-    case Kind::kTuple: {
+    case PyKind::kList:
+    case PyKind::kTuple: {
       const std::vector<PyValue>& items = PyListOf(value);
-      const bool list = value.is(Kind::kList);
+      const bool list = value.is(PyKind::kList);
       *out += list ? '[' : '(';
       for (size_t i = 0; i < items.size(); ++i) {
         RETURN_IF_ERROR(work.Spend(2));
@@ -148,7 +148,7 @@ absl::Status AppendRepr(const PyValue& value, JinjaWork& work, std::string* out)
       *out += list ? "]" : items.size() == 1 ? ",)" : ")";
       return absl::OkStatus();
     }
-    case Kind::kDict: {
+    case PyKind::kDict: {
       *out += '{';
       bool first = true;
       for (const auto& [key, item] : PyDictOf(value).items()) {
@@ -161,16 +161,16 @@ absl::Status AppendRepr(const PyValue& value, JinjaWork& work, std::string* out)
       *out += '}';
       return absl::OkStatus();
     }
-    case Kind::kNone:
+    case PyKind::kNone:
       *out += "None";
       return absl::OkStatus();
-    case Kind::kBool:
+    case PyKind::kBool:
       *out += value.integer() != 0 ? "True" : "False";
       return absl::OkStatus();
-    case Kind::kInt:
+    case PyKind::kInt:
       absl::StrAppend(out, value.integer());
       return absl::OkStatus();
-    case Kind::kFloat:
+    case PyKind::kFloat:
       *out += PyFloatText(value.real());
       return absl::OkStatus();
     default:
@@ -185,27 +185,27 @@ class JsonWriter {
   absl::Status Write(const PyValue& value, int level) {
     RETURN_IF_ERROR(work_.Spend(4));
     switch (value.kind()) {
-      case Kind::kString:
+      case PyKind::kString:
         RETURN_IF_ERROR(work_.Spend(PyTextOf(value).size()));
         AppendJsonText(PyTextOf(value), options_.ascii, &out);
         return absl::OkStatus();
-      case Kind::kNone:
+      case PyKind::kNone:
         out += "null";
         return absl::OkStatus();
-      case Kind::kBool:
+      case PyKind::kBool:
         out += value.integer() != 0 ? "true" : "false";
         return absl::OkStatus();
-      case Kind::kInt:
-      case Kind::kFloat:
+      case PyKind::kInt:
+      case PyKind::kFloat:
         out += Number(value);
         return absl::OkStatus();
-      case Kind::kList:
-      case Kind::kTuple: {
+      case PyKind::kList:
+      case PyKind::kTuple: {
         const std::vector<PyValue>& items = PyListOf(value);
         return Structure("[]", items.size(), level,
                          [&](size_t i) { return Write(items[i], level + 1); });
       }
-      case Kind::kDict:
+      case PyKind::kDict:
         return Object(value, level);
       default:
         return work_.Wrong("tojson of what is or holds " + PyTypeName(value));
@@ -216,7 +216,7 @@ class JsonWriter {
 
  private:
   static std::string Number(const PyValue& value) {
-    if (value.is(Kind::kInt)) return absl::StrCat(value.integer());
+    if (value.is(PyKind::kInt)) return absl::StrCat(value.integer());
     const double real = value.real();
     if (std::isnan(real)) return "NaN";
     if (std::isinf(real)) return real < 0 ? "-Infinity" : "Infinity";
@@ -226,7 +226,7 @@ class JsonWriter {
   absl::Status Object(const PyValue& value, int level) {
     std::vector<const std::pair<PyValue, PyValue>*> items;
     for (const auto& item : PyDictOf(value).items()) {
-      if (options_.sorted && !item.first.is(Kind::kString)) {
+      if (options_.sorted && !item.first.is(PyKind::kString)) {
         return work_.Refused("tojson with sort_keys and keys that are no strings");
       }
       items.push_back(&item);
@@ -237,15 +237,15 @@ class JsonWriter {
     }
     return Structure("{}", items.size(), level, [&](size_t i) -> absl::Status {
       const PyValue& key = items[i]->first;
-      if (key.is(Kind::kTuple)) return work_.Wrong("tojson with a tuple as a key");
-      if (key.is(Kind::kString)) {
+      if (key.is(PyKind::kTuple)) return work_.Wrong("tojson with a tuple as a key");
+      if (key.is(PyKind::kString)) {
         RETURN_IF_ERROR(work_.Spend(PyTextOf(key).size()));
         AppendJsonText(PyTextOf(key), options_.ascii, &out);
       } else {
         absl::StrAppend(&out, "\"",
-                        key.is(Kind::kNone)   ? "null"
-                        : key.is(Kind::kBool) ? (key.integer() != 0 ? "true" : "false")
-                                              : Number(key),
+                        key.is(PyKind::kNone)   ? "null"
+                        : key.is(PyKind::kBool) ? (key.integer() != 0 ? "true" : "false")
+                                                : Number(key),
                         "\"");
       }
       out += options_.key_separator;
@@ -323,14 +323,14 @@ PyValue RealArithmetic(const std::string& sign, double a, double b) {
 absl::StatusOr<PyValue> Repeated(const PyValue& all, int64_t times, JinjaWork& work) {
   const auto count = static_cast<size_t>(std::max<int64_t>(times, 0));
   const size_t each =
-      all.is(Kind::kString) ? PyTextOf(all).size() : PyListOf(all).size() * kValueBytes;
+      all.is(PyKind::kString) ? PyTextOf(all).size() : PyListOf(all).size() * kValueBytes;
   if (each > 0 && count > JinjaWork::kMostTextBytes / each) {
     return absl::ResourceExhaustedError(
         absl::StrCat(work.Wrong("").message(), "the template repeats ", PyTypeName(all), " ", times,
                      " times, which is more than ", JinjaWork::kMostTextBytes, " bytes"));
   }
   RETURN_IF_ERROR(work.Spend(each * count));
-  if (all.is(Kind::kString)) {
+  if (all.is(PyKind::kString)) {
     std::string text;
     text.reserve(each * count);
     for (size_t i = 0; i < count && each > 0; ++i) text += PyTextOf(all);
@@ -353,12 +353,12 @@ absl::StatusOr<int> OrderOf(absl::string_view sign, const PyValue& left, const P
     const double a = left.real(), b = right.real();
     return std::isnan(a) || std::isnan(b) ? 2 : (a > b) - (a < b);
   }
-  if (left.is(Kind::kString) && right.is(Kind::kString)) {
+  if (left.is(PyKind::kString) && right.is(PyKind::kString)) {
     RETURN_IF_ERROR(work.Spend(std::min(PyTextOf(left).size(), PyTextOf(right).size())));
     const int order = PyTextOf(left).compare(PyTextOf(right));
     return (order > 0) - (order < 0);
   }
-  if (left.kind() == right.kind() && (left.is(Kind::kList) || left.is(Kind::kTuple))) {
+  if (left.kind() == right.kind() && (left.is(PyKind::kList) || left.is(PyKind::kTuple))) {
     const std::vector<PyValue>&a = PyListOf(left), &b = PyListOf(right);
     for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
       ASSIGN_OR_RETURN(const bool equal, PyEqual(a[i], b[i], work));
@@ -370,7 +370,7 @@ absl::StatusOr<int> OrderOf(absl::string_view sign, const PyValue& left, const P
 }
 
 // The number that an index means, if it lies within.
-std::optional<size_t> PlaceOf(const PyValue& key, size_t length) {
+std::optional<size_t> IndexedPlace(const PyValue& key, size_t length) {
   if (!key.integral()) return std::nullopt;
   const auto most = static_cast<int64_t>(length);
   const int64_t index = key.integer() + (key.integer() < 0 ? most : 0);
@@ -378,7 +378,7 @@ std::optional<size_t> PlaceOf(const PyValue& key, size_t length) {
   return static_cast<size_t>(index);
 }
 
-absl::Status NothingIn(const PyValue& of, absl::string_view name, JinjaWork& work) {
+absl::Status NothingInUndefined(const PyValue& of, absl::string_view name, JinjaWork& work) {
   const std::string what = of.has_rep() ? absl::StrCat("\"", PyTextOf(of), "\"") : "what";
   return work.Wrong(absl::StrCat(what, " is undefined, and has no ", name));
 }
@@ -388,37 +388,37 @@ absl::Status NothingIn(const PyValue& of, absl::string_view name, JinjaWork& wor
 // ------------------------------------------------------------------------- the values
 
 PyValue PyValue::Bool(bool value) {
-  PyValue out(Kind::kBool);
+  PyValue out(PyKind::kBool);
   out.integer_ = value;
   return out;
 }
 
 PyValue PyValue::Int(int64_t value) {
-  PyValue out(Kind::kInt);
+  PyValue out(PyKind::kInt);
   out.integer_ = value;
   return out;
 }
 
 PyValue PyValue::Float(double value) {
-  PyValue out(Kind::kFloat);
+  PyValue out(PyKind::kFloat);
   out.real_ = value;
   return out;
 }
 
 double PyValue::real() const {
-  return kind_ == Kind::kFloat ? real_ : static_cast<double>(integer_);
+  return kind_ == PyKind::kFloat ? real_ : static_cast<double>(integer_);
 }
 
 int PyValue::depth() const {
   // A namespace belongs to nobody that holds it.
-  return rep_ == nullptr || kind_ == Kind::kNamespace ? 0 : rep_->depth;
+  return rep_ == nullptr || kind_ == PyKind::kNamespace ? 0 : rep_->depth;
 }
 
 bool PyValue::SameAs(const PyValue& other) const {
   if (kind_ != other.kind_) return false;
-  if (kind_ == Kind::kUndefined) return true;
+  if (kind_ == PyKind::kUndefined) return true;
   if (rep_ != nullptr || other.rep_ != nullptr) return rep_ == other.rep_;
-  return kind_ == Kind::kFloat ? real_ == other.real_ : integer_ == other.integer_;
+  return kind_ == PyKind::kFloat ? real_ == other.real_ : integer_ == other.integer_;
 }
 
 const PyValue* PyDictRep::Find(absl::string_view key) const {
@@ -427,20 +427,20 @@ const PyValue* PyDictRep::Find(absl::string_view key) const {
     return found == places_.end() ? nullptr : &items_[found->second].second;
   }
   for (const auto& [name, value] : items_) {
-    if (name.is(Kind::kString) && PyTextOf(name) == key) return &value;
+    if (name.is(PyKind::kString) && PyTextOf(name) == key) return &value;
   }
   return nullptr;
 }
 
 const PyValue* PyDictRep::Find(const PyValue& key) const {
-  if (key.is(Kind::kString)) return Find(absl::string_view(PyTextOf(key)));
-  const std::string wanted = KeyOf(key);
+  if (key.is(PyKind::kString)) return Find(absl::string_view(PyTextOf(key)));
+  const std::string wanted = DictKeyOf(key);
   if (items_.size() > kIndexedFrom) {
     const auto found = places_.find(wanted);
     return found == places_.end() ? nullptr : &items_[found->second].second;
   }
   for (const auto& [name, value] : items_) {
-    if (!name.is(Kind::kString) && KeyOf(name) == wanted) return &value;
+    if (!name.is(PyKind::kString) && DictKeyOf(name) == wanted) return &value;
   }
   return nullptr;
 }
@@ -454,7 +454,7 @@ void PyDictRep::Set(PyValue key, PyValue value) {
   }
   items_.emplace_back(std::move(key), std::move(value));
   if (items_.size() <= kIndexedFrom) return;
-  for (size_t i = places_.size(); i < items_.size(); ++i) places_[KeyOf(items_[i].first)] = i;
+  for (size_t i = places_.size(); i < items_.size(); ++i) places_[DictKeyOf(items_[i].first)] = i;
 }
 
 PyValue* PyNamespaceRep::Find(absl::string_view name) {
@@ -495,7 +495,7 @@ absl::StatusOr<PyValue> JinjaWork::Text(std::string text, bool markup) {
   return PyTextValue(std::move(text), markup);
 }
 
-absl::StatusOr<PyValue> JinjaWork::List(std::vector<PyValue> items, Kind kind) {
+absl::StatusOr<PyValue> JinjaWork::List(std::vector<PyValue> items, PyKind kind) {
   RETURN_IF_ERROR(Spend(kValueBytes * (1 + items.size())));
   auto rep = std::make_shared<PyListRep>();
   for (const PyValue& item : items) RETURN_IF_ERROR(CheckDepth(rep.get(), item));
@@ -508,7 +508,7 @@ absl::StatusOr<PyValue> JinjaWork::Generator(std::vector<PyValue> items) {
   auto rep = std::make_shared<PyGeneratorRep>();
   for (const PyValue& item : items) RETURN_IF_ERROR(CheckDepth(rep.get(), item));
   rep->items = std::move(items);
-  return PyValue(Kind::kGenerator, std::move(rep));
+  return PyValue(PyKind::kGenerator, std::move(rep));
 }
 
 absl::StatusOr<PyValue> JinjaWork::Dict(PyPairs items) {
@@ -520,7 +520,7 @@ absl::StatusOr<PyValue> JinjaWork::Dict(PyPairs items) {
     RETURN_IF_ERROR(CheckDepth(rep.get(), value));
     rep->Set(std::move(key), std::move(value));
   }
-  return PyValue(Kind::kDict, std::move(rep));
+  return PyValue(PyKind::kDict, std::move(rep));
 }
 
 absl::StatusOr<PyValue> JinjaWork::FromJson(const JinjaValue& json) {
@@ -569,26 +569,26 @@ PyValue PyTextValue(std::string text, bool markup) {
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
   rep->text = std::move(text);
   rep->markup = markup;
-  return PyValue(Kind::kString, std::move(rep));
+  return PyValue(PyKind::kString, std::move(rep));
 }
 
 bool PyTrue(const PyValue& value) {
   switch (value.kind()) {
-    case Kind::kUndefined:
-    case Kind::kNone:
+    case PyKind::kUndefined:
+    case PyKind::kNone:
       return false;
-    case Kind::kBool:
-    case Kind::kInt:
+    case PyKind::kBool:
+    case PyKind::kInt:
       return value.integer() != 0;
-    case Kind::kFloat:
+    case PyKind::kFloat:
       return value.real() != 0;
-    case Kind::kString:
+    case PyKind::kString:
       return !PyTextOf(value).empty();
-    case Kind::kList:
-    case Kind::kTuple:
-    case Kind::kView:
+    case PyKind::kList:
+    case PyKind::kTuple:
+    case PyKind::kView:
       return !PyListOf(value).empty();
-    case Kind::kDict:
+    case PyKind::kDict:
       return !PyDictOf(value).items().empty();
     default:
       return true;
@@ -596,42 +596,42 @@ bool PyTrue(const PyValue& value) {
 }
 
 bool PyHashable(const PyValue& value) {
-  if (value.is(Kind::kTuple)) {
+  if (value.is(PyKind::kTuple)) {
     return std::all_of(PyListOf(value).begin(), PyListOf(value).end(), PyHashable);
   }
-  return value.is(Kind::kString) || value.number() || value.is(Kind::kNone);
+  return value.is(PyKind::kString) || value.number() || value.is(PyKind::kNone);
 }
 
 std::string PyTypeName(const PyValue& value) {
   switch (value.kind()) {
-    case Kind::kUndefined:
+    case PyKind::kUndefined:
       return "undefined";
-    case Kind::kNone:
+    case PyKind::kNone:
       return "none";
-    case Kind::kBool:
+    case PyKind::kBool:
       return "a boolean";
-    case Kind::kInt:
-    case Kind::kFloat:
+    case PyKind::kInt:
+    case PyKind::kFloat:
       return "a number";
-    case Kind::kString:
+    case PyKind::kString:
       return "a string";
-    case Kind::kList:
+    case PyKind::kList:
       return "a list";
-    case Kind::kTuple:
+    case PyKind::kTuple:
       return "a tuple";
-    case Kind::kDict:
+    case PyKind::kDict:
       return "a dictionary";
-    case Kind::kView:
+    case PyKind::kView:
       return "a view or range (|list makes it a list)";
-    case Kind::kGenerator:
+    case PyKind::kGenerator:
       return "a generator (|list makes it a list)";
-    case Kind::kNamespace:
+    case PyKind::kNamespace:
       return "a namespace";
-    case Kind::kMethod:
+    case PyKind::kMethod:
       return absl::StrCat("the method ", value.rep<PyMethodRep>().name);
-    case Kind::kFunction:
+    case PyKind::kFunction:
       return absl::StrCat("the function ", value.rep<PyFunctionRep>().name);
-    case Kind::kLoop:
+    case PyKind::kLoop:
       return "a loop";
   }
   return "";
@@ -644,13 +644,13 @@ absl::StatusOr<bool> PyEqual(const PyValue& left, const PyValue& right, JinjaWor
     return left.real() == right.real();
   }
   if (left.kind() != right.kind()) return false;
-  if (left.is(Kind::kString)) {
+  if (left.is(PyKind::kString)) {
     const std::string &one = PyTextOf(left), &other = PyTextOf(right);
     if (one.size() != other.size()) return false;
     RETURN_IF_ERROR(work.Spend(one.size()));
     return one == other;
   }
-  if (left.is(Kind::kList) || left.is(Kind::kTuple)) {
+  if (left.is(PyKind::kList) || left.is(PyKind::kTuple)) {
     const std::vector<PyValue>&one = PyListOf(left), &other = PyListOf(right);
     if (one.size() != other.size()) return false;
     for (size_t i = 0; i < one.size(); ++i) {
@@ -659,7 +659,7 @@ absl::StatusOr<bool> PyEqual(const PyValue& left, const PyValue& right, JinjaWor
     }
     return true;
   }
-  if (left.is(Kind::kDict)) {
+  if (left.is(PyKind::kDict)) {
     const PyDictRep &one = PyDictOf(left), &other = PyDictOf(right);
     if (one.items().size() != other.items().size()) return false;
     for (const auto& [key, value] : one.items()) {
@@ -671,7 +671,7 @@ absl::StatusOr<bool> PyEqual(const PyValue& left, const PyValue& right, JinjaWor
     }
     return true;
   }
-  if (left.is(Kind::kMethod)) {
+  if (left.is(PyKind::kMethod)) {
     const PyMethodRep &one = left.rep<PyMethodRep>(), &other = right.rep<PyMethodRep>();
     return one.name == other.name && one.of.SameAs(other.of);
   }
@@ -687,15 +687,15 @@ absl::StatusOr<bool> PyCompare(absl::string_view sign, const PyValue& left, cons
 
 absl::StatusOr<int64_t> PyLength(const PyValue& value, JinjaWork& work) {
   switch (value.kind()) {
-    case Kind::kUndefined:
+    case PyKind::kUndefined:
       return 0;
-    case Kind::kString:
+    case PyKind::kString:
       return static_cast<int64_t>(value.rep<PyTextRep>().length);
-    case Kind::kList:
-    case Kind::kTuple:
-    case Kind::kView:
+    case PyKind::kList:
+    case PyKind::kTuple:
+    case PyKind::kView:
       return static_cast<int64_t>(PyListOf(value).size());
-    case Kind::kDict:
+    case PyKind::kDict:
       return static_cast<int64_t>(PyDictOf(value).items().size());
     default:
       return work.Wrong(PyTypeName(value) + " has no length");
@@ -704,16 +704,16 @@ absl::StatusOr<int64_t> PyLength(const PyValue& value, JinjaWork& work) {
 
 absl::StatusOr<bool> PyContains(const PyValue& all, const PyValue& one, JinjaWork& work) {
   if (all.undefined()) return false;
-  if (all.is(Kind::kString) && one.is(Kind::kString)) {
+  if (all.is(PyKind::kString) && one.is(PyKind::kString)) {
     RETURN_IF_ERROR(work.Spend(PyTextOf(all).size() + PyTextOf(one).size()));
     return PyFind(PyTextOf(all), PyTextOf(one)) != std::string::npos;
   }
-  if (all.is(Kind::kDict)) {
+  if (all.is(PyKind::kDict)) {
     if (!PyHashable(one)) return work.Wrong(PyTypeName(one) + " as a key");
     RETURN_IF_ERROR(work.Spend(kValueBytes));
     return PyDictOf(all).Find(one) != nullptr;
   }
-  if (all.is(Kind::kGenerator)) {
+  if (all.is(PyKind::kGenerator)) {
     PyGeneratorRep& generator = all.rep<PyGeneratorRep>();
     if (generator.lost) return work.Refused("going on with a generator that a loop has left");
     while (generator.next < generator.items.size()) {
@@ -732,7 +732,7 @@ absl::StatusOr<bool> PyContains(const PyValue& all, const PyValue& one, JinjaWor
 
 absl::StatusOr<std::string> PyText(const PyValue& value, JinjaWork& work) {
   if (value.undefined()) return std::string();
-  if (value.is(Kind::kString)) {
+  if (value.is(PyKind::kString)) {
     RETURN_IF_ERROR(work.Spend(PyTextOf(value).size()));
     return PyTextOf(value);
   }
@@ -744,12 +744,12 @@ absl::StatusOr<std::string> PyText(const PyValue& value, JinjaWork& work) {
 absl::StatusOr<std::vector<PyValue>> PyItems(const PyValue& value, JinjaWork& work) {
   std::vector<PyValue> items;
   if (value.undefined()) return items;
-  if (value.is(Kind::kDict)) {
+  if (value.is(PyKind::kDict)) {
     RETURN_IF_ERROR(work.Spend(PyDictOf(value).items().size()));
     for (const auto& item : PyDictOf(value).items()) items.push_back(item.first);
     return items;
   }
-  if (value.is(Kind::kString)) {
+  if (value.is(PyKind::kString)) {
     const std::string& text = PyTextOf(value);
     for (size_t at = 0; at < text.size();) {
       const size_t begin = at;
@@ -758,7 +758,7 @@ absl::StatusOr<std::vector<PyValue>> PyItems(const PyValue& value, JinjaWork& wo
     }
     return items;
   }
-  if (value.is(Kind::kGenerator)) {
+  if (value.is(PyKind::kGenerator)) {
     PyGeneratorRep& generator = value.rep<PyGeneratorRep>();
     if (generator.lost) return work.Refused("going on with a generator that a loop has left");
     RETURN_IF_ERROR(work.Spend(generator.items.size()));
@@ -774,7 +774,7 @@ absl::StatusOr<std::vector<PyValue>> PyItems(const PyValue& value, JinjaWork& wo
 
 absl::StatusOr<PyValue> PyArithmetic(const std::string& sign, const PyValue& left,
                                      const PyValue& right, JinjaWork& work) {
-  if (sign == "+" && left.is(Kind::kString) && right.is(Kind::kString)) {
+  if (sign == "+" && left.is(PyKind::kString) && right.is(PyKind::kString)) {
     const bool markup = left.rep<PyTextRep>().markup || right.rep<PyTextRep>().markup;
     RETURN_IF_ERROR(work.Spend(PyTextOf(left).size() + PyTextOf(right).size()));
     return work.Text(
@@ -782,14 +782,14 @@ absl::StatusOr<PyValue> PyArithmetic(const std::string& sign, const PyValue& lef
         markup);
   }
   if (sign == "+" && left.kind() == right.kind() &&
-      (left.is(Kind::kList) || left.is(Kind::kTuple))) {
+      (left.is(PyKind::kList) || left.is(PyKind::kTuple))) {
     RETURN_IF_ERROR(work.Spend(kValueBytes * (PyListOf(left).size() + PyListOf(right).size())));
     std::vector<PyValue> items = PyListOf(left);
     items.insert(items.end(), PyListOf(right).begin(), PyListOf(right).end());
     return work.List(std::move(items), left.kind());
   }
   const auto repeats = [](const PyValue& value) {
-    return value.is(Kind::kString) || value.is(Kind::kList) || value.is(Kind::kTuple);
+    return value.is(PyKind::kString) || value.is(PyKind::kList) || value.is(PyKind::kTuple);
   };
   if (sign == "*" && repeats(left) && right.integral()) {
     return Repeated(left, right.integer(), work);
@@ -797,7 +797,7 @@ absl::StatusOr<PyValue> PyArithmetic(const std::string& sign, const PyValue& lef
   if (sign == "*" && repeats(right) && left.integral()) {
     return Repeated(right, left.integer(), work);
   }
-  if (sign == "%" && left.is(Kind::kString)) return PyPercent(PyTextOf(left), right, work);
+  if (sign == "%" && left.is(PyKind::kString)) return PyPercent(PyTextOf(left), right, work);
   if (!left.number() || !right.number()) {
     return work.Wrong(absl::StrCat(PyTypeName(left), " ", sign, " ", PyTypeName(right)));
   }
@@ -822,16 +822,16 @@ absl::StatusOr<PyValue> PyArithmetic(const std::string& sign, const PyValue& lef
 absl::StatusOr<PyValue> PyItem(const PyValue& of, const PyValue& key, JinjaWork& work) {
   if (of.undefined()) {
     ASSIGN_OR_RETURN(const std::string name, PyJson(key, {}, work));
-    return NothingIn(of, name, work);
+    return NothingInUndefined(of, name, work);
   }
   RETURN_IF_ERROR(work.Spend(1));
-  if (of.is(Kind::kDict) && PyHashable(key)) {
+  if (of.is(PyKind::kDict) && PyHashable(key)) {
     if (const PyValue* found = PyDictOf(of).Find(key)) return *found;
-  } else if (of.is(Kind::kList) || of.is(Kind::kTuple)) {
-    if (const auto place = PlaceOf(key, PyListOf(of).size())) return PyListOf(of)[*place];
-  } else if (of.is(Kind::kString)) {
+  } else if (of.is(PyKind::kList) || of.is(PyKind::kTuple)) {
+    if (const auto place = IndexedPlace(key, PyListOf(of).size())) return PyListOf(of)[*place];
+  } else if (of.is(PyKind::kString)) {
     const PyTextRep& text = of.rep<PyTextRep>();
-    if (const auto place = PlaceOf(key, text.length)) {
+    if (const auto place = IndexedPlace(key, text.length)) {
       RETURN_IF_ERROR(work.Spend(text.ascii() ? 1 : text.text.size()));
       const size_t begin = PyByteOf(text, *place);
       size_t end = begin;
@@ -839,8 +839,8 @@ absl::StatusOr<PyValue> PyItem(const PyValue& of, const PyValue& key, JinjaWork&
       return work.Text(text.text.substr(begin, end - begin));
     }
   }
-  if (!key.is(Kind::kString)) return PyValue();
-  if (of.is(Kind::kNamespace)) {
+  if (!key.is(PyKind::kString)) return PyValue();
+  if (of.is(PyKind::kNamespace)) {
     const PyValue* found = of.rep<PyNamespaceRep>().Find(PyTextOf(key));
     return found == nullptr ? PyValue() : *found;
   }
@@ -848,13 +848,13 @@ absl::StatusOr<PyValue> PyItem(const PyValue& of, const PyValue& key, JinjaWork&
 }
 
 absl::StatusOr<PyValue> PyAttribute(const PyValue& of, const std::string& name, JinjaWork& work) {
-  if (of.undefined()) return NothingIn(of, absl::StrCat("\"", name, "\""), work);
+  if (of.undefined()) return NothingInUndefined(of, absl::StrCat("\"", name, "\""), work);
   RETURN_IF_ERROR(work.Spend(1));
   if (PyHasMethod(of, name)) return PyMethodOf(of, name, work);
-  if (of.is(Kind::kDict)) {
+  if (of.is(PyKind::kDict)) {
     const PyValue* found = PyDictOf(of).Find(absl::string_view(name));
     if (found != nullptr) return *found;
-  } else if (of.is(Kind::kNamespace)) {
+  } else if (of.is(PyKind::kNamespace)) {
     const PyValue* found = of.rep<PyNamespaceRep>().Find(name);
     if (found != nullptr) return *found;
   }
@@ -863,13 +863,13 @@ absl::StatusOr<PyValue> PyAttribute(const PyValue& of, const std::string& name, 
 }
 
 absl::StatusOr<PyValue> PySlice(const PyValue& of, const PyValue (&bounds)[3], JinjaWork& work) {
-  if (!of.is(Kind::kList) && !of.is(Kind::kTuple) && !of.is(Kind::kString)) {
-    return of.is(Kind::kView) ? work.Refused("a slice of " + PyTypeName(of))
-                              : work.Wrong(PyTypeName(of) + " can't be sliced");
+  if (!of.is(PyKind::kList) && !of.is(PyKind::kTuple) && !of.is(PyKind::kString)) {
+    return of.is(PyKind::kView) ? work.Refused("a slice of " + PyTypeName(of))
+                                : work.Wrong(PyTypeName(of) + " can't be sliced");
   }
   std::optional<int64_t> given[3];
   for (size_t i = 0; i < 3; ++i) {
-    if (bounds[i].is(Kind::kNone)) continue;
+    if (bounds[i].is(PyKind::kNone)) continue;
     if (!bounds[i].integral()) return work.Wrong("a slice by " + PyTypeName(bounds[i]));
     given[i] = std::clamp(bounds[i].integer(), -kFarAway, kFarAway);
   }
@@ -882,7 +882,7 @@ absl::StatusOr<PyValue> PySlice(const PyValue& of, const PyValue (&bounds)[3], J
   };
   const int64_t begin = place(given[0], step > 0 ? low : high);
   const int64_t stop = place(given[1], step > 0 ? high : low);
-  if (!of.is(Kind::kString)) {
+  if (!of.is(PyKind::kString)) {
     std::vector<PyValue> items;
     RETURN_IF_ERROR(work.Spend(static_cast<size_t>(std::abs(stop - begin))));
     for (int64_t i = begin; step > 0 ? i < stop : i > stop; i += step) {

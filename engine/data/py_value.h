@@ -116,7 +116,7 @@ class PyDictRep : public PyRep {
 
  private:
   std::vector<std::pair<PyValue, PyValue>> items_;
-  absl::flat_hash_map<std::string, size_t> places_;  // by KeyOf
+  absl::flat_hash_map<std::string, size_t> places_;  // by DictKeyOf
 };
 
 struct PyNamespaceRep : PyRep {

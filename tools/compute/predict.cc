@@ -67,7 +67,7 @@ absl::StatusOr<std::vector<PromptRecord>> ReadSources(const PredictTask& task,
   std::vector<PromptRecord> records;
   RETURN_IF_ERROR(
       ReadTextPairs(task.data, keys, /*needs_target=*/false, [&](const TextPairRow& pair) {
-        records.push_back({pair.source, nullptr, pair.line, pair.target});
+        records.push_back({pair.source, {}, pair.line, pair.target});
         return absl::OkStatus();
       }));
   return records;
@@ -350,7 +350,7 @@ absl::StatusOr<bool> PredictFile(const PredictTask& task) {
   }
   ASSIGN_OR_RETURN(const PromptFile file, ReadPromptFile(task, *model));
   const bool talks = std::any_of(file.records.begin(), file.records.end(),
-                                 [](const PromptRecord& one) { return !one.messages.is_null(); });
+                                 [](const PromptRecord& one) { return one.is_chat(); });
   if (talks && !task.ignore_end) AddTurnEnd(*model);
   ASSIGN_OR_RETURN(const auto answers, AnswerFile::Open(task.out, IdentityOf(task, *model, file)));
   PredictRun run = {task, *model, file, *answers};
