@@ -381,11 +381,11 @@ std::vector<absl::Status> TranslateTrainerFlags(TrainFlags* flags) {
   flags->overwrite |= overwrite.value_or(false);
   if (!overwrite.ok()) errors.push_back(overwrite.status());
   for (const auto translate :
-       {TranslatePrecision,   TranslatePacking,  TranslateBetas,     TranslateEpsilon,
-        TranslateWeightDecay, TranslateSchedule, TranslateSampling,  TranslateOptimizerArguments,
-        TranslateSteps,       TranslateTask,     TranslateWarmup,    TranslateEvaluation,
-        TranslateCommits,     TranslateResume,   TranslateReport,    TranslateSplit,
-        TranslatePeft,        TranslateDataSeed, TranslateLanguages}) {
+       {TranslatePrecision, TranslatePacking, TranslateBetas, TranslateEpsilon,
+        TranslateWeightDecay, TranslateSchedule, TranslateSampling, TranslateOptimizerArguments,
+        TranslateSteps, TranslateTask, TranslateWarmup, TranslateEvaluation, TranslateCommits,
+        TranslateResume, TranslateReport, TranslateSplit, TranslatePeft, TranslateDataSeed,
+        TranslateLanguages}) {
     if (absl::Status status = translate(flags); !status.ok()) errors.push_back(std::move(status));
   }
   return errors;

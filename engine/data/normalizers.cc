@@ -5,10 +5,12 @@
 #include <unicode/uchar.h>
 #include <unicode/uniset.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/utf8.h"
 #include "engine/data/byte_alphabet.h"
@@ -301,10 +303,37 @@ absl::StatusOr<std::string> ReadPattern(const JsonPart& part) {
   return regex;
 }
 
+// Of plain text, which needs no regular expression.
+static Rewrite ReplaceText(const std::string& what, const std::string& content) {
+  return [what, content](absl::string_view text, const TextPlace& place,
+                         std::string* out) -> absl::StatusOr<size_t> {
+    size_t at = 0;
+    for (size_t found; (found = text.find(what, at)) != absl::string_view::npos;) {
+      absl::StrAppend(out, text.substr(at, found - at), content);
+      at = found + what.size();
+      RETURN_IF_ERROR(CheckTextGrowth(text.size(), out->size()));
+    }
+    size_t end = text.size();
+    if (!place.ends) {
+      // What may be its beginning.
+      size_t held = std::min(what.size() - 1, text.size() - at);
+      while (held > 0 && !absl::StartsWith(what, text.substr(text.size() - held))) --held;
+      end -= held;
+      while (end > at && end < text.size() && (text[end] & 0xc0) == 0x80) --end;
+    }
+    absl::StrAppend(out, text.substr(at, end - at));
+    return end;
+  };
+}
+
 absl::StatusOr<Rewrite> ReadReplace(const JsonPart& part) {
   RETURN_IF_ERROR(part.Only({"pattern", "content"}));
   ASSIGN_OR_RETURN(const std::string content, part.String("content"));
   ASSIGN_OR_RETURN(const std::string regex, ReadPattern(part));
+  if (part["pattern"]["Regex"].is_null()) {
+    ASSIGN_OR_RETURN(const std::string what, part["pattern"].String("String"));
+    return ReplaceText(what, content);
+  }
   ASSIGN_OR_RETURN(SplitPattern compiled, SplitPattern::Compile(regex));
   auto pattern = std::make_shared<const SplitPattern>(std::move(compiled));
   return [pattern, content](absl::string_view text, const TextPlace& place,

@@ -81,7 +81,11 @@ absl::StatusOr<UniqueFd> RankListener::Take(const std::string& conversation, int
     if (found != pairs_.end() && found->second.valid()) return std::move(found->second);
     const auto next = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
     changed_.WaitUntil(mutex_, next);
-    RETURN_IF_ERROR(wait.Check());
+    // It may ask rank 0, and this listener's thread is to go on meanwhile.
+    mutex_.Unlock();
+    const absl::Status goes_on = wait.Check();
+    mutex_.Lock();
+    RETURN_IF_ERROR(goes_on);
   }
 }
 

@@ -25,6 +25,7 @@
 #include "engine/base/stop_signal.h"
 #include "engine/ranks/line_forwarder.h"
 #include "engine/ranks/rank_log.h"
+#include "engine/ranks/rank_socket.h"
 #include "io/base/clock.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
@@ -61,13 +62,8 @@ absl::StatusOr<UniqueFd> BindFreePort(int* port) {
     return ErrnoStatus(errno, "find a free port on 127.0.0.1 for --ranks");
   }
   *port = ntohs(address.sin_port);
-  // Without a loopback interface ranks would try to connect until --collective-timeout.
-  const UniqueFd probe(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (connect(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
-    return ErrnoStatus(errno,
-                       "reach 127.0.0.1, by which the ranks of --ranks meet (is the loopback "
-                       "interface up? `ip link set lo up`)");
-  }
+  // Without a loopback network ranks would try to connect until --collective-timeout.
+  RETURN_IF_ERROR(CheckLoopback(OwnRankAddress(bound.get())));
   return bound;
 }
 

@@ -33,14 +33,14 @@ absl::StatusOr<SpawnOptions> SpawnThisProgram(int ranks);
 //
 // Every rank has RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR
 // (127.0.0.1), MASTER_PORT, SPILLWAY_LAUNCHER=ranks and a new SPILLWAY_SECRET; rank 0 also
-// SPILLWAY_MASTER_SOCKET, bound to that port, which is a free one. Rank 0 keeps stdout and stderr; what others print comes out on
-// stderr, in whole lines with "rank 3: " in front. SIGTERM, SIGINT, SIGUSR1 and SIGHUP (but where
-// that is ignored) are passed on to all, also one that StopSignal has received before; ranks start
-// with these blocked, until their own StopSignal takes them. At SIGTSTP all ranks stop, and this
-// process, and go on with it. Ranks are process groups of their own, so that what a terminal sends
-// comes by this way alone, and die with this process however it ends. REQUIRES: one thread in this
-// process, which stays: the ranks die with the thread that started them; standard input, output and
-// error are open.
+// SPILLWAY_MASTER_SOCKET, bound to that port, which is a free one. Rank 0 keeps stdout and stderr;
+// what others print comes out on stderr, in whole lines with "rank 3: " in front. SIGTERM, SIGINT,
+// SIGUSR1 and SIGHUP (but where that is ignored) are passed on to all, also one that StopSignal has
+// received before; ranks start with these blocked, until their own StopSignal takes them. At
+// SIGTSTP all ranks stop, and this process, and go on with it. Ranks are process groups of their
+// own, so that what a terminal sends comes by this way alone, and die with this process however it
+// ends. REQUIRES: one thread in this process, which stays: the ranks die with the thread that
+// started them; standard input, output and error are open.
 absl::StatusOr<int> SpawnRanks(const SpawnOptions& options);
 
 }  // namespace spillway

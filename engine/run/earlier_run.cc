@@ -31,13 +31,14 @@ uint64_t AllocatedBytes(const RunDirectory& directory) {
 // Removes the folder `name` with its files for which `is_ours(file's name)`; if it holds more, only
 // those. Returns the bytes that went.
 absl::StatusOr<uint64_t> RemoveModelFolder(const OwnDirectory& in, const std::string& name,
-                                      bool (*is_ours)(absl::string_view)) {
+                                           bool (*is_ours)(absl::string_view)) {
   const auto directory = in.OpenDirectory(name);
   if (absl::IsNotFound(directory.status())) return 0;
   RETURN_IF_ERROR(directory.status());
   uint64_t bytes = 0;
   if (name != kTemplatesFolder) {
-    ASSIGN_OR_RETURN(bytes, RemoveModelFolder(**directory, kTemplatesFolder, [](absl::string_view file) {
+    ASSIGN_OR_RETURN(bytes,
+                     RemoveModelFolder(**directory, kTemplatesFolder, [](absl::string_view file) {
                        return absl::EndsWith(file, ".jinja");
                      }));
   }

@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLook{20};
 
-std::string PlaceKey(const Launch& launch) {
+std::string AgentKey(const Launch& launch) {
   return absl::StrCat("spillway/", launch.job_id, "/", launch.restart, "/rank 0");
 }
 
@@ -39,7 +39,7 @@ absl::StatusOr<std::string> ValueInAgentStore(const Launch& launch, const std::s
     options.useLibUV = false;
     options.timeout = left();
     auto store = c10::make_intrusive<c10d::TCPStore>(launch.master_address, options);
-    const std::string key = PlaceKey(launch);
+    const std::string key = AgentKey(launch);
     if (!value.empty()) return store->c10d::Store::compareSet(key, "", value);
     while (!store->check({key})) {
       if (MonotonicSeconds() >= deadline) {

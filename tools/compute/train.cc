@@ -337,7 +337,7 @@ absl::Status GrowVocabulary(Inputs& in) {
 }
 
 // REQUIRES: the model reads texts.
-absl::Status OpenTokenizer(Inputs& in) {
+absl::Status OpenRunTokenizer(Inputs& in) {
   const RunConfig& config = in.config;
   const DecoderConfig& decoder = in.model_config.decoder;
   const bool reads_tokens = !decoder.classifier && !decoder.masked && decoder.encoder == nullptr;
@@ -478,7 +478,7 @@ absl::Status ReadInputs(Inputs& in) {
     NameSoundsText(config, in.model_config.decoder);
     TakeFromCommit(in);
     RETURN_IF_ERROR(ResolveTask(config, in.model_config.decoder));
-    RETURN_IF_ERROR(OpenTokenizer(in));
+    RETURN_IF_ERROR(OpenRunTokenizer(in));
     RETURN_IF_ERROR(GrowVocabulary(in));
   }
   ASSIGN_OR_RETURN(in.model, BuildModel(in.model_config));

@@ -18,7 +18,7 @@ using Names = std::vector<std::string>;
 
 constexpr int kRows = 7, kWidth = 8;
 
-ModelConfig Parsed(const std::string& text) {
+ModelConfig ChoiceConfig(const std::string& text) {
   const auto document = ParseStrictJson(text, "config.json");
   EXPECT_TRUE(document.ok()) << document.status();
   auto config = ParseModelConfig(*document);
@@ -34,30 +34,31 @@ ModelConfig Tied(const std::string& family) {
   const std::string encoder = R"(", "vocab_size": 7, "hidden_size": 8, "num_hidden_layers": 1,
       "num_attention_heads": 2, "intermediate_size": 8, "architectures": [")";
   if (family == "gpt2") {
-    return Parsed(R"({"model_type": "gpt2", "vocab_size": 7, "n_embd": 8, "n_layer": 1,
+    return ChoiceConfig(R"({"model_type": "gpt2", "vocab_size": 7, "n_embd": 8, "n_layer": 1,
                       "n_head": 2})");
   }
   if (family == "opt") {
-    return Parsed(R"({"model_type": "opt", "vocab_size": 7, "hidden_size": 8, "ffn_dim": 8,
+    return ChoiceConfig(R"({"model_type": "opt", "vocab_size": 7, "hidden_size": 8, "ffn_dim": 8,
         "num_hidden_layers": 1, "num_attention_heads": 2, "word_embed_proj_dim": 8})");
   }
   if (family == "t5") {
-    return Parsed(R"({"model_type": "t5", "vocab_size": 7, "d_model": 8, "d_kv": 4, "d_ff": 8,
+    return ChoiceConfig(R"({"model_type": "t5", "vocab_size": 7, "d_model": 8, "d_kv": 4, "d_ff": 8,
         "num_layers": 1, "num_heads": 2, "decoder_start_token_id": 0})");
   }
   if (family == "bart") {
-    return Parsed(R"({"model_type": "bart", "vocab_size": 7, "d_model": 8, "encoder_layers": 1,
+    return ChoiceConfig(
+        R"({"model_type": "bart", "vocab_size": 7, "d_model": 8, "encoder_layers": 1,
         "decoder_layers": 1, "encoder_ffn_dim": 8, "decoder_ffn_dim": 8,
         "encoder_attention_heads": 2, "decoder_attention_heads": 2,
         "decoder_start_token_id": 2, "pad_token_id": 1})");
   }
   if (family == "bert") {
-    return Parsed(R"({"model_type": "bert)" + encoder + "BertForMaskedLM\"]}");
+    return ChoiceConfig(R"({"model_type": "bert)" + encoder + "BertForMaskedLM\"]}");
   }
-  return Parsed(R"({"model_type": ")" + family + llama);
+  return ChoiceConfig(R"({"model_type": ")" + family + llama);
 }
 
-absl::StatusOr<LoraConfig> Resolve(const ModelConfig& config, Names saved) {
+absl::StatusOr<LoraConfig> ResolveChoice(const ModelConfig& config, Names saved) {
   LoraConfig lora;
   lora.targets = {kAllLinear};
   lora.modules_to_save = std::move(saved);
@@ -82,7 +83,7 @@ TEST(ResolveLora, TiedLogitsAreTrainedWithTheEmbedding) {
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.family);
-    const auto lora = Resolve(Tied(c.family), c.given);
+    const auto lora = ResolveChoice(Tied(c.family), c.given);
     ASSERT_TRUE(lora.ok()) << lora.status();
     EXPECT_EQ(lora->modules_to_save, c.kept);
   }
@@ -91,7 +92,7 @@ TEST(ResolveLora, TiedLogitsAreTrainedWithTheEmbedding) {
 TEST(ResolveLora, TiedLogitsAloneAreRefusedWithTheModuleThatTrainsThem) {
   for (const auto& [family, module] : std::map<std::string, std::string>{
            {"llama", "model.embed_tokens"}, {"gpt2", "transformer.wte"}, {"t5", "shared"}}) {
-    ExpectError(Resolve(Tied(family), {"lm_head"}).status(), StatusCode::kInvalidArgument,
+    ExpectError(ResolveChoice(Tied(family), {"lm_head"}).status(), StatusCode::kInvalidArgument,
                 {"lm_head is the matrix of logits", "ties to " + module + ": name that module"});
   }
 }

@@ -92,8 +92,8 @@ TEST(PairEncoder, PartsMayBeLong) {
   const auto tokenizer = GoldenFamily("llama2_metaspace");
   PairEncoder encoder(*tokenizer);
   std::string prompt, completion;
-  for (int i = 0; i < 40000; ++i) prompt += "the question ";
-  for (int i = 0; i < 40000; ++i) completion += " an answer";
+  for (int i = 0; i < 22000; ++i) prompt += "the question ";
+  for (int i = 0; i < 28000; ++i) completion += " an answer";
   for (const bool inside : {false, true, false}) {
     prompt.resize(prompt.size() - 1);  // first a space, then letters
     const PairTokens pair = EncodePairWith(encoder, prompt, inside ? "n" + completion : completion);

@@ -10,7 +10,7 @@
 namespace spillway {
 namespace {
 
-MetricScheduleSpec SpecOf(const std::string& kind, const nlohmann::json& arguments) {
+MetricScheduleSpec MetricSpecOf(const std::string& kind, const nlohmann::json& arguments) {
   MetricScheduleSpec spec;
   if (kind == "greedy") {
     spec = {.kind = MetricScheduleSpec::Kind::kGreedy,
@@ -44,7 +44,7 @@ TEST(MetricSchedule, FollowsEvaluationsAsTorchAndTransformersDo) {
   const double base = golden["base_lr"];
   ASSERT_GE(golden["metric_schedules"].size(), 9);
   for (const nlohmann::json& schedule : golden["metric_schedules"]) {
-    const MetricScheduleSpec spec = SpecOf(schedule["kind"], schedule["arguments"]);
+    const MetricScheduleSpec spec = MetricSpecOf(schedule["kind"], schedule["arguments"]);
     ASSERT_TRUE(ValidateMetricSchedule(spec).ok());
     MetricScheduleState state;
     for (size_t i = 0; i < schedule["metrics"].size(); ++i) {
