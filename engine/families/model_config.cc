@@ -64,7 +64,7 @@ std::string LikelyModelType(ConfigReader& reader) {
   const json* said = reader.Find({"architectures"});
   const json first = said != nullptr && said->is_array() && !said->empty() ? said->front() : json();
   for (const auto& [name, family] : Families()) {
-    for (const char* architecture : ArchitecturesOf(family)) {
+    for (const std::string& architecture : ArchitecturesOf(family)) {
       if (first == json(architecture)) return name;
     }
   }
@@ -195,6 +195,7 @@ absl::StatusOr<ModelConfig> WithUntiedLogits(const ModelConfig& config) {
   ASSIGN_OR_RETURN(ModelConfig untied, Parse(document, ""));
   if (untied.decoder.tied || !untied.unsupported.empty()) return refuse();
   untied.warnings = config.warnings;
+  untied.other_head = config.other_head;
   untied.untied = true;
   return untied;
 }

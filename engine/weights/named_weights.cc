@@ -393,6 +393,7 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(
   }
   if (const auto tokens = names.find(expected.untied_from); tokens != names.end()) {
     names.emplace(expected.head, tokens->second);
+    if (grown.contains(expected.untied_from)) grown[expected.head] = grown[expected.untied_from];
   }
   std::vector<std::string> made;
   for (const auto& [name, shape] : expected.shapes) {

@@ -106,6 +106,7 @@ absl::Status ParseAgain(nlohmann::json config, Inputs& in) {
   const JsonDocument document = {in.config.model + "/config.json", std::move(config), {}};
   ASSIGN_OR_RETURN(ModelConfig parsed, ParseModelConfig(document, "", in.config.task));
   parsed.other_head |= model.other_head;
+  parsed.untied |= model.untied;
   parsed.decoder.label_smoothing = model.decoder.label_smoothing;
   if (model.decoder.classifier) {
     parsed.decoder.classifier->problem = model.decoder.classifier->problem;
