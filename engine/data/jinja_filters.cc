@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/utf8.h"
+#include "engine/data/py_operations.h"
 #include "engine/measures/text_words.h"
 #include "io/base/status.h"
 

@@ -13,6 +13,7 @@
 #include "absl/time/civil_time.h"
 #include "engine/data/jinja_filters.h"
 #include "engine/data/py_methods.h"
+#include "engine/data/py_operations.h"
 #include "io/base/status.h"
 
 namespace spillway {

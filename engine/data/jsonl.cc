@@ -54,9 +54,10 @@ size_t BytesOfValue(const JinjaValue& value) {
 // templates write tools and calls in it.
 JinjaValue InOrder(absl::string_view line, const std::function<bool(absl::string_view)>& keep) {
   using Event = nlohmann::json::parse_event_t;
-  return JinjaValue::parse(line, [&](int depth, Event event, JinjaValue& parsed) {
+  const auto kept = [&](int depth, Event event, JinjaValue& parsed) {
     return event != Event::key || depth != 1 || keep(parsed.get_ref<const std::string&>());
-  });
+  };
+  return JinjaValue::parse(line, kept, /*allow_exceptions=*/false);
 }
 
 // "" or what is wrong with a content.
@@ -171,7 +172,7 @@ std::string TakeVariables(const JinjaValue& object, Conversation* chat) {
       const std::string text = value;
       const auto read = ParseStrictJson(text, key, {.max_depth = kMaxDepth});
       if (!read.ok()) return std::string(read.status().message());
-      value = JinjaValue::parse(text);
+      value = JinjaValue::parse(text, nullptr, /*allow_exceptions=*/false);
     }
     if (!value.is_array()) {
       return absl::StrCat("\"", key, "\" is a JSON ", value.type_name(), ", not an array");
@@ -200,6 +201,7 @@ std::string TakeConversation(absl::string_view line, const std::vector<MessagesK
     return IsAmongNames(kChatKeys, name) ||
            std::any_of(keys.begin(), keys.end(), [&](const auto& key) { return key.name == name; });
   });
+  if (!object.is_object()) return "it is no JSON";  // ParseJsonlObject has read it
   chat->messages = JinjaValue::array();
   if (object.contains("system") && !object["system"].is_null() && object["system"] != "") {
     if (!object["system"].is_string()) {

@@ -19,6 +19,7 @@ struct PyArguments {
   std::vector<std::pair<std::string, PyValue>> named;
 };
 
+// Large because methods share most of how texts are searched, cut and filled.
 // The arguments by their parameters, which are the words of `parameters`; one that ends with "!"
 // has to be given. kInvalidArgument, which names `function`, for any that has no parameter.
 class PyParameters {

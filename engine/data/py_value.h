@@ -1,5 +1,5 @@
 // Values of a running chat template, with the meaning that Python and Jinja give them: what is
-// true, equal, smaller, how it is written, which elements and attributes it has.
+// true, equal, smaller, how it is written, which items it has.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,7 @@ struct PyRep;
 
 // None, booleans, integers and floats are held here, everything else is shared and does not change
 // but for namespaces, which belong to the renderer, and what has been taken from a generator.
+// Large because what a value is, is written and compared by its kind, for all kinds together.
 class PyValue {
  public:
   enum class Kind : uint8_t {
@@ -191,15 +192,6 @@ absl::StatusOr<std::string> PyText(const PyValue& value, JinjaWork& work);
 // What a loop goes through: elements, characters, keys; nothing for what is undefined. Takes all
 // that a generator has.
 absl::StatusOr<std::vector<PyValue>> PyItems(const PyValue& value, JinjaWork& work);
-// + - * / // % **.
-absl::StatusOr<PyValue> PyArithmetic(const std::string& sign, const PyValue& left,
-                                     const PyValue& right, JinjaWork& work);
-// value[key] and value.name, as Jinja looks them up; undefined for what is not there.
-absl::StatusOr<PyValue> PyItem(const PyValue& of, const PyValue& key, JinjaWork& work);
-absl::StatusOr<PyValue> PyAttribute(const PyValue& of, const std::string& name, JinjaWork& work);
-// of[begin:end:step]; a bound that is not given is none.
-absl::StatusOr<PyValue> PySlice(const PyValue& of, const PyValue (&bounds)[3], JinjaWork& work);
-
 struct PyJsonOptions {
   bool ascii = false, sorted = false;
   bool indented = false;

@@ -47,7 +47,9 @@ SPILLWAY_FUZZ(tokenizer_files, 200) {
     Refuse(chat.status(), {absl::StatusCode::kInvalidArgument, absl::StatusCode::kUnimplemented});
     return true;
   }
-  const auto text = (*chat)->RenderText({{{"role", "user"}, {"content", "Hi"}}}, true);
+  Conversation conversation;
+  conversation.messages = JinjaValue::array({JinjaValue{{"role", "user"}, {"content", "Hi"}}});
+  const auto text = (*chat)->RenderText(conversation, true, absl::CivilSecond(2026, 2, 3));
   if (!text.ok()) {
     Refuse(text.status(), {absl::StatusCode::kInvalidArgument, absl::StatusCode::kUnimplemented,
                            absl::StatusCode::kResourceExhausted});
