@@ -176,7 +176,8 @@ TEST(TokenizerContinuations, EqualTransformers) {
     for (size_t i = 0; i < 200; ++i) {
       std::vector<int64_t> tokens;
       for (size_t k = 0; k < (i % 8 == 7 ? 9 : 2); ++k) {
-        for (const int64_t token : *tokenizer->Encode(text_of(i + k * 7))) tokens.push_back(token);
+        const std::vector<int64_t> some = *tokenizer->Encode(text_of(i + k * 7));
+        tokens.insert(tokens.end(), some.begin(), some.end());
       }
       const size_t cut = below(tokens.size() + 1);
       const auto written = [&](size_t begin, size_t end) {
