@@ -162,7 +162,10 @@ absl::Status AdapterFile::MatchTensor(const SafetensorsTensor& tensor, const Sha
   const Shapes& known_shapes = is_tied_head ? names.shapes : shapes;
   const auto found = known_shapes.find(is_tied_head ? names.tied_to : name);
   if (found == known_shapes.end()) {
-    if (const std::string module = ModuleBeside(written, names); !module.empty()) {
+    const std::string module = ModuleBeside(written, names);
+    // A layer's own matrix is none of these: the config says other layers than the file has.
+    const bool is_layers = names.linear.contains(absl::StrCat(module, ".weight"));
+    if (!module.empty() && !is_layers) {
       return absl::InvalidArgumentError(absl::StrCat(
           file_->path(), ": tensor ", tensor.name, " is of an adapter beside ", module,
           ", and adapters go beside the layers' matrices alone: not beside embeddings and the "

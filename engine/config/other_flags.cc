@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -586,7 +587,14 @@ class Translation {
     for (const OtherFlag& flag : table_) {
       if (flag.kind != Kind::kRefused) known.push_back(flag.name);
     }
-    const std::string nearest = NearestName(typed_, known);
+    std::string nearest = NearestName(typed_, known);
+    // Of two that differ by dashes alone, such as --weight-decay and --weight_decay, the one that
+    // is written as the typed one.
+    if (absl::StrContains(typed_, '_') && nearest.size() > 2) {
+      const std::string twin =
+          absl::StrCat("--", absl::StrReplaceAll(nearest.substr(2), {{"-", "_"}}));
+      if (absl::c_linear_search(known, twin)) nearest = twin;
+    }
     out_.refused.push_back(absl::StrCat("unknown argument ", typed_,
                                         nearest.empty()
                                             ? absl::StrCat(" (", own_.help, " lists the flags)")

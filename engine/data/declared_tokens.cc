@@ -39,15 +39,15 @@ absl::StatusOr<TokenFileObject> ReadObject(absl::string_view directory, const ch
   return TokenFileObject{*std::move(document)};
 }
 
-absl::Status Wrong(const TokenFileObject& file, const std::string& pointer) {
+absl::Status WrongToken(const TokenFileObject& file, const std::string& pointer) {
   return absl::InvalidArgumentError(
       absl::StrCat(file.document.Where(pointer), ": ", pointer,
                    " is no token: neither a text nor {\"content\": \"...\"}"));
 }
 
 // "</s>" or {"content": "</s>", "lstrip": false, ...}.
-absl::StatusOr<AddedToken> TokenAt(const TokenFileObject& file, const std::string& pointer,
-                                   const json& value, bool special) {
+absl::StatusOr<AddedToken> DeclaredTokenAt(const TokenFileObject& file, const std::string& pointer,
+                                           const json& value, bool special) {
   AddedToken token;
   token.special = special;
   if (value.is_string()) {
@@ -57,7 +57,7 @@ absl::StatusOr<AddedToken> TokenAt(const TokenFileObject& file, const std::strin
   }
   const auto content = value.is_object() ? value.find("content") : value.end();
   if (!value.is_object() || content == value.end() || !content->is_string()) {
-    return Wrong(file, pointer);
+    return WrongToken(file, pointer);
   }
   token.content = content->get<std::string>();
   const auto flag = [&](const char* key, bool fallback) {
@@ -76,13 +76,13 @@ absl::StatusOr<AddedToken> TokenAt(const TokenFileObject& file, const std::strin
 // {"32000": {"content": ...}, ...} in the order of the numbers.
 absl::Status AddById(const TokenFileObject& file, std::vector<DeclaredToken>* tokens) {
   const json& by_id = file.value()["added_tokens_decoder"];
-  if (!by_id.is_object()) return Wrong(file, "/added_tokens_decoder");
+  if (!by_id.is_object()) return WrongToken(file, "/added_tokens_decoder");
   std::map<int64_t, AddedToken> ordered;
   for (const auto& item : by_id.items()) {
     const std::string pointer = JsonPointerTo("/added_tokens_decoder", item.key());
     int64_t id = 0;
-    if (!absl::SimpleAtoi(item.key(), &id)) return Wrong(file, pointer);
-    ASSIGN_OR_RETURN(ordered[id], TokenAt(file, pointer, item.value(), false));
+    if (!absl::SimpleAtoi(item.key(), &id)) return WrongToken(file, pointer);
+    ASSIGN_OR_RETURN(ordered[id], DeclaredTokenAt(file, pointer, item.value(), false));
   }
   for (auto& [id, token] : ordered) {
     tokens->push_back({std::move(token), DeclaredToken::Known::kReplaced});
@@ -155,7 +155,7 @@ class NamedTokenList {
 
  private:
   absl::Status Add(const TokenFileObject& file, const std::string& key, const json& value) {
-    ASSIGN_OR_RETURN(AddedToken token, TokenAt(file, JsonPointerTo("", key), value, true));
+    ASSIGN_OR_RETURN(AddedToken token, DeclaredTokenAt(file, JsonPointerTo("", key), value, true));
     const bool usual = std::count(std::begin(kNamedTokens), std::end(kNamedTokens), key);
     if (!usual && named_.count(key) == 0) other_.push_back(key);
     named_[key] = std::move(token);
@@ -169,10 +169,11 @@ class NamedTokenList {
       for (const auto& item : value.items()) RETURN_IF_ERROR(Add(file, item.key(), item.value()));
       return absl::OkStatus();
     }
-    if (!value.is_array()) return Wrong(file, pointer);
+    if (!value.is_array()) return WrongToken(file, pointer);
     for (size_t i = 0; i < value.size(); ++i) {
-      ASSIGN_OR_RETURN(AddedToken token,
-                       TokenAt(file, JsonPointerTo(pointer, absl::StrCat(i)), value[i], true));
+      ASSIGN_OR_RETURN(
+          AddedToken token,
+          DeclaredTokenAt(file, JsonPointerTo(pointer, absl::StrCat(i)), value[i], true));
       extra_.push_back(std::move(token));
     }
     return absl::OkStatus();

@@ -21,7 +21,6 @@
 namespace spillway {
 namespace {
 
-using PyKind = PyValue::Kind;
 using PyItemList = std::vector<PyValue>;
 using PyResult = absl::StatusOr<PyValue>;
 
@@ -72,7 +71,7 @@ PyResult ToWhole(const FilterCall& call) {
   if (base != 10 && base != 16) return work.Refused(absl::StrCat("int with the base ", base));
   if (of.integral()) return PyValue::Int(of.integer());
   double real = 0;
-  if (of.is(PyKind::kString)) {
+  if (of.is(PyValue::Kind::kString)) {
     const std::string& text = PyTextOf(of);
     RETURN_IF_ERROR(work.Spend(text.size()));
     const std::string plain = PyStripped(text, std::nullopt, true, true);
@@ -82,7 +81,7 @@ PyResult ToWhole(const FilterCall& call) {
     const auto read = RealOf(plain);
     if (!read) return otherwise;
     real = *read;
-  } else if (of.is(PyKind::kFloat)) {
+  } else if (of.is(PyValue::Kind::kFloat)) {
     real = of.real();
   } else {
     return otherwise;
@@ -96,7 +95,7 @@ PyResult ToReal(const FilterCall& call) {
   if (call.of.undefined()) return call.work.Wrong("float of what is undefined");
   if (call.of.number()) return PyValue::Float(call.of.real());
   const PyValue otherwise = call.given.given(0) ? call.given.value(0) : PyValue::Float(0);
-  if (!call.of.is(PyKind::kString)) return otherwise;
+  if (!call.of.is(PyValue::Kind::kString)) return otherwise;
   const std::string plain = PyStripped(PyTextOf(call.of), std::nullopt, true, true);
   if (!PyIsAscii(plain) || absl::StrContains(plain, '_')) {
     return call.work.Refused("float of such a text");
@@ -130,7 +129,7 @@ PyResult FilterRounded(const FilterCall& call) {
 // there is none.
 PyResult AttributeAt(const PyValue& of, const PyValue& path, JinjaWork& work,
                      const PyValue& otherwise = PyValue()) {
-  if (!path.is(PyKind::kString)) {
+  if (!path.is(PyValue::Kind::kString)) {
     ASSIGN_OR_RETURN(PyValue item, PyItem(of, path, work));
     return item.undefined() ? otherwise : item;
   }
@@ -153,13 +152,13 @@ PyResult AttributeAt(const PyValue& of, const PyValue& path, JinjaWork& work,
 // What an item is compared by: the attribute, if there is one, and a text without its case.
 PyResult SortKey(const PyValue& item, const PyValue& attribute, bool with_case, JinjaWork& work) {
   PyValue key = item;
-  if (!attribute.undefined() && !attribute.is(PyKind::kNone)) {
-    if (attribute.is(PyKind::kString) && absl::StrContains(PyTextOf(attribute), ',')) {
+  if (!attribute.undefined() && !attribute.is(PyValue::Kind::kNone)) {
+    if (attribute.is(PyValue::Kind::kString) && absl::StrContains(PyTextOf(attribute), ',')) {
       return work.Refused("sorting by several attributes");
     }
     ASSIGN_OR_RETURN(key, AttributeAt(item, attribute, work));
   }
-  if (with_case || !key.is(PyKind::kString)) return key;
+  if (with_case || !key.is(PyValue::Kind::kString)) return key;
   ASSIGN_OR_RETURN(std::string lower, PyCased("lower", PyTextOf(key), true, work));
   return work.Text(std::move(lower));
 }
@@ -206,14 +205,15 @@ PyResult FilterSorted(const FilterCall& call) {
 }
 
 PyResult DictSorted(const FilterCall& call) {
-  if (!call.of.is(PyKind::kDict)) return call.work.Wrong("dictsort of " + PyTypeName(call.of));
+  if (!call.of.is(PyValue::Kind::kDict))
+    return call.work.Wrong("dictsort of " + PyTypeName(call.of));
   ASSIGN_OR_RETURN(const std::string by, call.given.Text(1, "key", call.work));
   if (by != "key" && by != "value") return call.work.Wrong("dictsort is by key or value");
   std::vector<std::pair<PyValue, PyValue>> keyed;
   for (const auto& [key, value] : PyDictOf(call.of).items()) {
     ASSIGN_OR_RETURN(PyValue sorted_by,
                      SortKey(by == "key" ? key : value, PyValue(), call.given.True(0), call.work));
-    ASSIGN_OR_RETURN(PyValue pair, call.work.List({key, value}, PyKind::kTuple));
+    ASSIGN_OR_RETURN(PyValue pair, call.work.List({key, value}, PyValue::Kind::kTuple));
     keyed.emplace_back(std::move(sorted_by), std::move(pair));
   }
   RETURN_IF_ERROR(SortByKeys(keyed, call.given.True(2), call.work));
@@ -287,7 +287,7 @@ PyResult Batched(const FilterCall& call) {
     now.push_back(item);
   }
   if (!now.empty()) {
-    if (call.given.given(1) && !call.given.value(1).is(PyKind::kNone)) {
+    if (call.given.given(1) && !call.given.value(1).is(PyValue::Kind::kNone)) {
       now.resize(static_cast<size_t>(count), call.given.value(1));
     }
     RETURN_IF_ERROR(finish());
@@ -313,19 +313,19 @@ PyResult FilterJoined(const FilterCall& call) {
 }
 
 PyResult ReversedOf(const FilterCall& call) {
-  if (call.of.is(PyKind::kString)) {
+  if (call.of.is(PyValue::Kind::kString)) {
     return PySlice(call.of, {PyValue::None(), PyValue::None(), PyValue::Int(-1)}, call.work);
   }
   ASSIGN_OR_RETURN(PyItemList items, PyItems(call.of, call.work));
   std::reverse(items.begin(), items.end());
   // In Python a list is reversed bit by bit, a generator at once.
-  return call.of.is(PyKind::kGenerator) ? call.work.List(std::move(items))
-                                        : call.work.Generator(std::move(items));
+  return call.of.is(PyValue::Kind::kGenerator) ? call.work.List(std::move(items))
+                                               : call.work.Generator(std::move(items));
 }
 
 // The first is taken from a generator, and no more.
 PyResult FirstOf(const FilterCall& call) {
-  if (call.of.is(PyKind::kGenerator)) {
+  if (call.of.is(PyValue::Kind::kGenerator)) {
     PyGeneratorRep& generator = call.of.rep<PyGeneratorRep>();
     if (generator.lost) return call.work.Refused("going on with a generator that a loop has left");
     return generator.next < generator.items.size() ? generator.items[generator.next++] : PyValue();
@@ -335,7 +335,8 @@ PyResult FirstOf(const FilterCall& call) {
 }
 
 PyResult LastOf(const FilterCall& call) {
-  if (call.of.is(PyKind::kGenerator)) return call.work.Wrong("last of " + PyTypeName(call.of));
+  if (call.of.is(PyValue::Kind::kGenerator))
+    return call.work.Wrong("last of " + PyTypeName(call.of));
   ASSIGN_OR_RETURN(const PyItemList items, PyItems(call.of, call.work));
   return items.empty() ? PyValue() : items.back();
 }
@@ -343,7 +344,7 @@ PyResult LastOf(const FilterCall& call) {
 PyResult Indented(const FilterCall& call) {
   ASSIGN_OR_RETURN(const std::string text, PyText(call.of, call.work));
   std::string indent;
-  if (call.given.value(0).is(PyKind::kString)) {
+  if (call.given.value(0).is(PyValue::Kind::kString)) {
     indent = PyTextOf(call.given.value(0));
   } else {
     ASSIGN_OR_RETURN(const int64_t width, call.given.Integer(0, 4, call.work));
@@ -372,18 +373,19 @@ PyResult FilterToJson(const FilterCall& call) {
     if (indent.integer() > 1000) return call.work.Refused("tojson with an indent beyond 1000");
     options.indented = true;
     options.indent.assign(static_cast<size_t>(std::max<int64_t>(indent.integer(), 0)), ' ');
-  } else if (indent.is(PyKind::kString)) {
+  } else if (indent.is(PyValue::Kind::kString)) {
     options.indented = true;
     options.indent = PyTextOf(indent);
-  } else if (!indent.undefined() && !indent.is(PyKind::kNone)) {
+  } else if (!indent.undefined() && !indent.is(PyValue::Kind::kNone)) {
     return call.work.Wrong("tojson with " + PyTypeName(indent) + " as indent");
   }
   if (options.indented) options.item_separator = ",";
-  if (!separators.undefined() && !separators.is(PyKind::kNone)) {
-    const bool two = (separators.is(PyKind::kTuple) || separators.is(PyKind::kList)) &&
-                     PyListOf(separators).size() == 2;
-    if (!two || !PyListOf(separators)[0].is(PyKind::kString) ||
-        !PyListOf(separators)[1].is(PyKind::kString)) {
+  if (!separators.undefined() && !separators.is(PyValue::Kind::kNone)) {
+    const bool two =
+        (separators.is(PyValue::Kind::kTuple) || separators.is(PyValue::Kind::kList)) &&
+        PyListOf(separators).size() == 2;
+    if (!two || !PyListOf(separators)[0].is(PyValue::Kind::kString) ||
+        !PyListOf(separators)[1].is(PyValue::Kind::kString)) {
       return call.work.Wrong("tojson takes two strings as separators");
     }
     options.item_separator = PyTextOf(PyListOf(separators)[0]);
@@ -403,18 +405,18 @@ PyResult TextFilter(const FilterCall& call) {
   JinjaWork& work = call.work;
   const std::string& name = call.name;
   ASSIGN_OR_RETURN(std::string text, PyText(call.of, work));
-  if (name == "string" && call.of.is(PyKind::kString)) return call.of;
+  if (name == "string" && call.of.is(PyValue::Kind::kString)) return call.of;
   if (name == "string") return work.Text(std::move(text));
   if (name == "safe") return work.Text(std::move(text), true);
   if (name == "escape" || name == "e" || name == "forceescape") {
-    if (call.of.is(PyKind::kString) && call.of.rep<PyTextRep>().markup && name[0] == 'e') {
+    if (call.of.is(PyValue::Kind::kString) && call.of.rep<PyTextRep>().markup && name[0] == 'e') {
       return call.of;
     }
     return work.Text(PyEscaped(text), true);
   }
   if (name == "trim") {
     std::optional<std::string> characters;
-    if (call.given.given(0) && !call.given.value(0).is(PyKind::kNone)) {
+    if (call.given.given(0) && !call.given.value(0).is(PyValue::Kind::kNone)) {
       ASSIGN_OR_RETURN(characters, call.given.Text(0, "", work));
     }
     return work.Text(PyStripped(text, characters, true, true));
@@ -423,7 +425,7 @@ PyResult TextFilter(const FilterCall& call) {
     ASSIGN_OR_RETURN(const std::string from, PyText(call.given.value(0), work));
     ASSIGN_OR_RETURN(const std::string to, PyText(call.given.value(1), work));
     int64_t count = -1;
-    if (!call.given.value(2).is(PyKind::kNone)) {
+    if (!call.given.value(2).is(PyValue::Kind::kNone)) {
       ASSIGN_OR_RETURN(count, call.given.Integer(2, -1, work));
     }
     ASSIGN_OR_RETURN(std::string replaced, PyReplaced(text, from, to, count, work));
@@ -453,10 +455,10 @@ PyResult TextFilter(const FilterCall& call) {
 
 PyResult FilterItems(const FilterCall& call) {
   if (call.of.undefined()) return call.work.Generator({});
-  if (!call.of.is(PyKind::kDict)) return call.work.Wrong("items of " + PyTypeName(call.of));
+  if (!call.of.is(PyValue::Kind::kDict)) return call.work.Wrong("items of " + PyTypeName(call.of));
   PyItemList items;
   for (const auto& [key, value] : PyDictOf(call.of).items()) {
-    ASSIGN_OR_RETURN(items.emplace_back(), call.work.List({key, value}, PyKind::kTuple));
+    ASSIGN_OR_RETURN(items.emplace_back(), call.work.List({key, value}, PyValue::Kind::kTuple));
   }
   return call.work.Generator(std::move(items));
 }
@@ -480,7 +482,7 @@ PyResult AbsoluteOf(const FilterCall& call) {
 
 PyResult AttributeFilter(const FilterCall& call) {
   ASSIGN_OR_RETURN(const std::string name, call.given.Text(0, "", call.work));
-  if (call.of.is(PyKind::kNamespace) || PyHasMethod(call.of, name)) {
+  if (call.of.is(PyValue::Kind::kNamespace) || PyHasMethod(call.of, name)) {
     return PyAttribute(call.of, name, call.work);
   }
   if (call.of.undefined()) return PyAttribute(call.of, name, call.work);
@@ -544,7 +546,8 @@ PyResult Mapped(const PyValue& of, const PyArguments& arguments, JinjaWork& work
     }
     return work.Generator(std::move(out));
   }
-  if (!arguments.values[0].is(PyKind::kString)) return work.Wrong("map takes the name of a filter");
+  if (!arguments.values[0].is(PyValue::Kind::kString))
+    return work.Wrong("map takes the name of a filter");
   for (const PyValue& item : items) {
     ASSIGN_OR_RETURN(out.emplace_back(),
                      JinjaFilter(PyTextOf(arguments.values[0]), item, RestOf(arguments, 1), work));
@@ -559,7 +562,7 @@ PyResult Selected(const std::string& name, const PyValue& of, const PyArguments&
   if (by_attribute && arguments.values.empty()) return work.Wrong(name + " needs an attribute");
   const size_t test = by_attribute ? 1 : 0;
   const bool tests = arguments.values.size() > test;
-  if (tests && !arguments.values[test].is(PyKind::kString)) {
+  if (tests && !arguments.values[test].is(PyValue::Kind::kString)) {
     return work.Wrong(name + " takes the name of a test");
   }
   ASSIGN_OR_RETURN(const PyItemList items, PyItems(of, work));
@@ -599,7 +602,7 @@ absl::StatusOr<PyValue> JinjaFilter(const std::string& name, const PyValue& of,
   if (name == "format") {
     if (!arguments.named.empty()) return work.Refused("the filter format with names");
     ASSIGN_OR_RETURN(const std::string text, PyText(of, work));
-    ASSIGN_OR_RETURN(const PyValue values, work.List(arguments.values, PyKind::kTuple));
+    ASSIGN_OR_RETURN(const PyValue values, work.List(arguments.values, PyValue::Kind::kTuple));
     return PyPercent(text, values, work);
   }
   const auto found = Filters().find(name);
@@ -614,28 +617,29 @@ absl::StatusOr<bool> JinjaTest(const std::string& name, const PyValue& of,
   const PyValue other = arguments.values.empty() ? PyValue() : arguments.values[0];
   if (name == "defined") return !of.undefined();
   if (name == "undefined") return of.undefined();
-  if (name == "none") return of.is(PyKind::kNone);
-  if (name == "string") return of.is(PyKind::kString);
-  if (name == "mapping") return of.is(PyKind::kDict);
+  if (name == "none") return of.is(PyValue::Kind::kNone);
+  if (name == "string") return of.is(PyValue::Kind::kString);
+  if (name == "mapping") return of.is(PyValue::Kind::kDict);
   if (name == "sequence" || name == "iterable") {
-    if (of.undefined() || of.is(PyKind::kString) || of.is(PyKind::kList) || of.is(PyKind::kTuple) ||
-        of.is(PyKind::kDict)) {
+    if (of.undefined() || of.is(PyValue::Kind::kString) || of.is(PyValue::Kind::kList) ||
+        of.is(PyValue::Kind::kTuple) || of.is(PyValue::Kind::kDict)) {
       return true;
     }
-    if (of.is(PyKind::kView) && name == "sequence") return work.Refused("\"sequence\" of a view");
-    return name == "iterable" &&
-           (of.is(PyKind::kView) || of.is(PyKind::kGenerator) || of.is(PyKind::kLoop));
+    if (of.is(PyValue::Kind::kView) && name == "sequence")
+      return work.Refused("\"sequence\" of a view");
+    return name == "iterable" && (of.is(PyValue::Kind::kView) || of.is(PyValue::Kind::kGenerator) ||
+                                  of.is(PyValue::Kind::kLoop));
   }
   if (name == "number") return of.number();
-  if (name == "integer") return of.is(PyKind::kInt);
-  if (name == "float") return of.is(PyKind::kFloat);
-  if (name == "boolean") return of.is(PyKind::kBool);
+  if (name == "integer") return of.is(PyValue::Kind::kInt);
+  if (name == "float") return of.is(PyValue::Kind::kFloat);
+  if (name == "boolean") return of.is(PyValue::Kind::kBool);
   if (name == "true" || name == "false") {
-    return of.is(PyKind::kBool) && (of.integer() != 0) == (name == "true");
+    return of.is(PyValue::Kind::kBool) && (of.integer() != 0) == (name == "true");
   }
-  if (name == "callable") return of.is(PyKind::kMethod) || of.is(PyKind::kFunction);
+  if (name == "callable") return of.is(PyValue::Kind::kMethod) || of.is(PyValue::Kind::kFunction);
   if (name == "sameas") return of.SameAs(other);
-  if (name == "escaped") return of.is(PyKind::kString) && of.rep<PyTextRep>().markup;
+  if (name == "escaped") return of.is(PyValue::Kind::kString) && of.rep<PyTextRep>().markup;
   if (name == "lower" || name == "upper") {
     ASSIGN_OR_RETURN(const std::string text, PyText(of, work));
     if (!PyIsAscii(text)) return work.Refused(name + " of letters beyond ASCII");

@@ -19,8 +19,6 @@
 namespace spillway {
 namespace {
 
-using PyKind = PyValue::Kind;
-
 // A template may read, make and write this much, for each byte that it is given and besides.
 constexpr int64_t kWorkPerByte = 64, kWorkBesides = 16 << 20;
 constexpr size_t kStepWork = 16;        // of an expression or a node
@@ -74,7 +72,7 @@ class Renderer {
       if (absl::string_view(name) == "strftime_now" && !now_) continue;
       auto rep = std::make_shared<PyFunctionRep>();
       rep->name = name;
-      root_.names[name] = PyValue(PyKind::kFunction, std::move(rep));
+      root_.names[name] = PyValue(PyValue::Kind::kFunction, std::move(rep));
     }
     for (const auto& item : variables.items()) {
       ASSIGN_OR_RETURN(root_.names[item.key()], work_.FromJson(item.value()));
@@ -151,7 +149,7 @@ class Renderer {
   }
 
   absl::Status Write(const PyValue& value) {
-    if (value.is(PyKind::kString)) {
+    if (value.is(PyValue::Kind::kString)) {
       RETURN_IF_ERROR(work_.Spend(PyTextOf(value).size()));
       out.text += PyTextOf(value);
     } else {
@@ -218,7 +216,7 @@ class Renderer {
     for (JinjaScope* scope = scope_; scope != nullptr && !scope->kept; scope = scope->parent) {
       scope->kept = true;
     }
-    return PyValue(PyKind::kFunction, std::move(rep));
+    return PyValue(PyValue::Kind::kFunction, std::move(rep));
   }
 
   absl::Status Assign(const JinjaExpression& target, PyValue value) {
@@ -239,7 +237,7 @@ class Renderer {
     }
     const std::string& name = target.children[0]->text;
     const PyValue* named = Find(name);
-    if (named == nullptr || !named->is(PyKind::kNamespace)) {
+    if (named == nullptr || !named->is(PyValue::Kind::kNamespace)) {
       return work_.Wrong(absl::StrCat("\"", name, "\" is no namespace"));
     }
     PyNamespaceRep& space = named->rep<PyNamespaceRep>();
@@ -303,12 +301,12 @@ class Renderer {
       work_.line = node.line;
       RETURN_IF_ERROR(work_.Spend(kScopeWork));
       const InScope scope(this, scope_);
-      scope_->names["loop"] = PyValue(PyKind::kLoop, loop);
+      scope_->names["loop"] = PyValue(PyValue::Kind::kLoop, loop);
       RETURN_IF_ERROR(Assign(*node.target, loop->items[loop->at]));
       RETURN_IF_ERROR(Run(node.body));
       const Leaving left = std::exchange(leaving_, Leaving::kNot);
       if (left == Leaving::kBreak) {
-        if (all.is(PyKind::kGenerator)) all.rep<PyGeneratorRep>().lost = true;
+        if (all.is(PyValue::Kind::kGenerator)) all.rep<PyGeneratorRep>().lost = true;
         break;
       }
       if (left == Leaving::kNot) otherwise = false;
@@ -340,7 +338,7 @@ class Renderer {
         if (e.text == "cycler" || e.text == "joiner" || e.text == "lipsum") {
           return work_.Refused("the function " + e.text);
         }
-        return PyValue(PyKind::kUndefined, NameRep(e.text));
+        return PyValue(PyValue::Kind::kUndefined, NameRep(e.text));
       }
       case JinjaKind::kList:
       case JinjaKind::kTuple: {
@@ -349,8 +347,8 @@ class Renderer {
           ASSIGN_OR_RETURN(items.emplace_back(), Evaluate(*child));
         }
         work_.line = e.line;
-        return work_.List(std::move(items),
-                          e.kind == JinjaKind::kList ? PyKind::kList : PyKind::kTuple);
+        return work_.List(std::move(items), e.kind == JinjaKind::kList ? PyValue::Kind::kList
+                                                                       : PyValue::Kind::kTuple);
       }
       case JinjaKind::kDict: {
         std::vector<std::pair<PyValue, PyValue>> items;
@@ -408,11 +406,12 @@ class Renderer {
     work_.line = e.line;
     switch (e.kind) {
       case JinjaKind::kAttribute:
-        return of.is(PyKind::kLoop) ? OfLoop(of, e.text) : PyAttribute(of, e.text, work_);
+        return of.is(PyValue::Kind::kLoop) ? OfLoop(of, e.text) : PyAttribute(of, e.text, work_);
       case JinjaKind::kItem: {
         ASSIGN_OR_RETURN(const PyValue key, Evaluate(*e.children[1]));
         work_.line = e.line;
-        if (of.is(PyKind::kLoop) && key.is(PyKind::kString)) return OfLoop(of, PyTextOf(key));
+        if (of.is(PyValue::Kind::kLoop) && key.is(PyValue::Kind::kString))
+          return OfLoop(of, PyTextOf(key));
         return PyItem(of, key, work_);
       }
       case JinjaKind::kTest: {
@@ -424,10 +423,10 @@ class Renderer {
       case JinjaKind::kNot:
         return PyValue::Bool(!PyTrue(of));
       case JinjaKind::kPlus:
-        if (of.number()) return of.is(PyKind::kBool) ? PyValue::Int(of.integer()) : of;
+        if (of.number()) return of.is(PyValue::Kind::kBool) ? PyValue::Int(of.integer()) : of;
         return work_.Wrong("+ before " + PyTypeName(of));
       default:
-        if (of.is(PyKind::kFloat)) return PyValue::Float(-of.real());
+        if (of.is(PyValue::Kind::kFloat)) return PyValue::Float(-of.real());
         if (!of.number()) return work_.Wrong("- before " + PyTypeName(of));
         return PyArithmetic("-", PyValue::Int(0), of, work_);
     }
@@ -514,16 +513,16 @@ class Renderer {
     rep->name = "loop." + name;
     rep->loop = value;
     rep->depth = value.depth() + 1;
-    return PyValue(PyKind::kFunction, std::move(rep));
+    return PyValue(PyValue::Kind::kFunction, std::move(rep));
   }
 
   absl::StatusOr<PyValue> Call(const PyValue& callee, const PyArguments& arguments,
                                const JinjaExpression& e) {
     work_.line = e.line;
     RETURN_IF_ERROR(work_.Spend(kStepWork));
-    if (callee.is(PyKind::kMethod))
+    if (callee.is(PyValue::Kind::kMethod))
       return PyCallMethod(callee.rep<PyMethodRep>(), arguments, work_);
-    if (!callee.is(PyKind::kFunction)) {
+    if (!callee.is(PyValue::Kind::kFunction)) {
       const JinjaExpression& named = *e.children[0];
       const bool function = named.kind == JinjaKind::kName;
       if (callee.undefined()) {
@@ -561,7 +560,7 @@ class Renderer {
     }
     if (same) return PyValue::Bool(false);
     for (const PyValue& value : values) {
-      if (value.is(PyKind::kLoop) || value.is(PyKind::kFunction)) {
+      if (value.is(PyValue::Kind::kLoop) || value.is(PyValue::Kind::kFunction)) {
         return work_.Refused("loop.changed of " + PyTypeName(value));
       }
       loop.depth = std::max(loop.depth, value.depth() + 1);
@@ -585,7 +584,7 @@ class Renderer {
       return true;
     };
     for (size_t i = 0; i < node.names.size(); ++i) {
-      PyValue value(PyKind::kUndefined, NameRep(node.names[i]));
+      PyValue value(PyValue::Kind::kUndefined, NameRep(node.names[i]));
       if (i < arguments.values.size()) {
         value = arguments.values[i];
       } else if (!take(node.names[i], &value) && node.values[i] != nullptr) {
@@ -594,7 +593,7 @@ class Renderer {
       scope_->names[node.names[i]] = std::move(value);
     }
     if (node.takes_caller) {
-      PyValue caller(PyKind::kUndefined, NameRep("caller"));
+      PyValue caller(PyValue::Kind::kUndefined, NameRep("caller"));
       take("caller", &caller);
       scope_->names["caller"] = std::move(caller);
     }
@@ -614,7 +613,7 @@ class Renderer {
       ASSIGN_OR_RETURN(scope_->names["varargs"],
                        work_.List({arguments.values.begin() + static_cast<std::ptrdiff_t>(taken),
                                    arguments.values.end()},
-                                  PyKind::kTuple));
+                                  PyValue::Kind::kTuple));
     } else if (taken < arguments.values.size()) {
       return work_.Wrong(absl::StrCat("the macro ", macro.name, " takes ", node.names.size(),
                                       " arguments, not ", arguments.values.size()));
@@ -668,14 +667,14 @@ class Renderer {
       items.push_back(PyValue::Int(i));
       if (__builtin_add_overflow(i, bounds[2], &i)) break;
     }
-    return work_.List(std::move(items), PyKind::kView);
+    return work_.List(std::move(items), PyValue::Kind::kView);
   }
 
   // namespace() and dict().
   absl::StatusOr<PyValue> SpaceOrDict(const std::string& name, const PyArguments& arguments) {
     std::vector<std::pair<PyValue, PyValue>> items;
     if (!arguments.values.empty()) {
-      if (!arguments.values[0].is(PyKind::kDict) || arguments.values.size() > 1) {
+      if (!arguments.values[0].is(PyValue::Kind::kDict) || arguments.values.size() > 1) {
         return work_.Refused(name + "() of anything but one dictionary and names");
       }
       items = PyDictOf(arguments.values[0]).items();
@@ -688,7 +687,7 @@ class Renderer {
     RETURN_IF_ERROR(work_.Spend(kScopeWork * (1 + items.size())));
     PyNamespaceRep& space = namespaces_.emplace_back();
     for (auto& [key, value] : items) {
-      if (!key.is(PyKind::kString)) continue;
+      if (!key.is(PyValue::Kind::kString)) continue;
       if (PyValue* known = space.Find(PyTextOf(key))) {
         *known = std::move(value);
       } else {
@@ -696,7 +695,8 @@ class Renderer {
       }
     }
     // It belongs to the renderer: namespaces may hold one another.
-    return PyValue(PyKind::kNamespace, std::shared_ptr<PyRep>(std::shared_ptr<PyRep>(), &space));
+    return PyValue(PyValue::Kind::kNamespace,
+                   std::shared_ptr<PyRep>(std::shared_ptr<PyRep>(), &space));
   }
 
   // For messages: what is undefined has the name that was looked for.

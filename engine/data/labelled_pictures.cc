@@ -267,10 +267,8 @@ absl::StatusOr<Picture> LabelledPictures::ReadFile(int64_t number) const {
   std::string changed;
   if (known == 0 || absl::IsNotFound(picture.status())) {
     changed = DescribeChange(then, FileSystem::Real().Look(path, SymbolicLink::kFollow));
-  } else if (!picture.ok()) {
-    changed = "it cannot be decoded any more";
   } else if (checksum != known) {
-    changed = "its picture is not the one that was read before";
+    changed = "its bytes are not those that were read before";
   }
   if (!changed.empty()) return DataChangedError(path, changed);
   if (picture.ok()) checksums_[number] = checksum;

@@ -22,8 +22,6 @@
 namespace spillway {
 namespace {
 
-using PyKind = PyValue::Kind;
-
 // What the types of Python 3.11 have, in words.
 constexpr absl::string_view kTextMethods =
     " capitalize casefold center count encode endswith expandtabs find format format_map index "
@@ -189,7 +187,8 @@ std::vector<std::string> SplitAtFromEnd(absl::string_view text, absl::string_vie
   return parts;
 }
 
-absl::StatusOr<PyValue> ListOfTexts(std::vector<std::string> texts, PyKind kind, JinjaWork& work) {
+absl::StatusOr<PyValue> ListOfTexts(std::vector<std::string> texts, PyValue::Kind kind,
+                                    JinjaWork& work) {
   std::vector<PyValue> items;
   for (std::string& text : texts) {
     ASSIGN_OR_RETURN(items.emplace_back(), work.Text(std::move(text)));
@@ -233,7 +232,7 @@ absl::StatusOr<std::optional<std::pair<size_t, size_t>>> PartGiven(const PyTextR
   const auto length = static_cast<int64_t>(text.length);
   int64_t bounds[2] = {0, length};
   for (size_t i = 0; i < 2; ++i) {
-    if (!given.given(i + 1) || given.value(i + 1).is(PyKind::kNone)) continue;
+    if (!given.given(i + 1) || given.value(i + 1).is(PyValue::Kind::kNone)) continue;
     ASSIGN_OR_RETURN(int64_t bound, given.Integer(i + 1, 0, work));
     if (bound < 0) bound = std::max<int64_t>(bound + length, 0);
     bounds[i] = i == 1 ? std::min(bound, length) : bound;
@@ -257,9 +256,10 @@ absl::StatusOr<PyValue> Searched(const std::string& name, const PyTextRep& text,
       part ? absl::string_view(text.text).substr(part->first, part->second - part->first) : "";
   if (tests) {
     std::vector<PyValue> all = {given.value(0)};
-    if (all[0].is(PyKind::kTuple)) all = PyListOf(given.value(0));
+    if (all[0].is(PyValue::Kind::kTuple)) all = PyListOf(given.value(0));
     for (const PyValue& one : all) {
-      if (!one.is(PyKind::kString)) return work.Wrong(absl::StrCat(PyTypeName(one), " in ", name));
+      if (!one.is(PyValue::Kind::kString))
+        return work.Wrong(absl::StrCat(PyTypeName(one), " in ", name));
       const std::string& wanted = PyTextOf(one);
       if (!part) continue;
       if (name == "startswith" ? absl::StartsWith(in, wanted) : absl::EndsWith(in, wanted)) {
@@ -300,21 +300,21 @@ absl::StatusOr<PyValue> Partitioned(const std::string& name, const std::string& 
   } else if (last) {
     std::swap(parts[0], parts[2]);
   }
-  return ListOfTexts(std::move(parts), PyKind::kTuple, work);
+  return ListOfTexts(std::move(parts), PyValue::Kind::kTuple, work);
 }
 
 absl::StatusOr<PyValue> Splitted(const std::string& name, const std::string& text,
                                  const PyParameters& given, JinjaWork& work) {
   ASSIGN_OR_RETURN(const int64_t most, given.Integer(1, -1, work));
   const bool from_end = name == "rsplit";
-  if (!given.given(0) || given.value(0).is(PyKind::kNone)) {
-    return ListOfTexts(SplitAtSpace(text, most, from_end), PyKind::kList, work);
+  if (!given.given(0) || given.value(0).is(PyValue::Kind::kNone)) {
+    return ListOfTexts(SplitAtSpace(text, most, from_end), PyValue::Kind::kList, work);
   }
   ASSIGN_OR_RETURN(const std::string separator, given.Text(0, "", work));
   if (separator.empty()) return work.Wrong(name + " at an empty string");
   return ListOfTexts(
       from_end ? SplitAtFromEnd(text, separator, most) : SplitAt(text, separator, most),
-      PyKind::kList, work);
+      PyValue::Kind::kList, work);
 }
 
 // center, ljust, rjust, zfill.
@@ -387,7 +387,7 @@ absl::StatusOr<PyValue> CallText(const std::string& name, const PyTextRep& text,
   ASSIGN_OR_RETURN(const PyParameters given, PyParameters::Bind(name, parameters, arguments, work));
   if (name == "strip" || name == "lstrip" || name == "rstrip") {
     std::optional<std::string> characters;
-    if (given.given(0) && !given.value(0).is(PyKind::kNone)) {
+    if (given.given(0) && !given.value(0).is(PyValue::Kind::kNone)) {
       ASSIGN_OR_RETURN(characters, given.Text(0, "", work));
       RETURN_IF_ERROR(work.Spend(characters->size() * 64));
     }
@@ -412,14 +412,15 @@ absl::StatusOr<PyValue> CallText(const std::string& name, const PyTextRep& text,
     ASSIGN_OR_RETURN(const std::vector<PyValue> items, PyItems(given.value(0), work));
     std::string out;
     for (size_t i = 0; i < items.size(); ++i) {
-      if (!items[i].is(PyKind::kString)) return work.Wrong("join of " + PyTypeName(items[i]));
+      if (!items[i].is(PyValue::Kind::kString))
+        return work.Wrong("join of " + PyTypeName(items[i]));
       RETURN_IF_ERROR(work.Spend(PyTextOf(items[i]).size() + text.text.size()));
       absl::StrAppend(&out, i == 0 ? "" : text.text, PyTextOf(items[i]));
     }
     return work.Text(std::move(out));
   }
   if (name == "splitlines") {
-    return ListOfTexts(PyLinesOf(text.text, given.True(0)), PyKind::kList, work);
+    return ListOfTexts(PyLinesOf(text.text, given.True(0)), PyValue::Kind::kList, work);
   }
   if (name == "center" || name == "ljust" || name == "rjust" || name == "zfill") {
     return Widened(name, text, given, work);
@@ -446,12 +447,12 @@ absl::StatusOr<PyValue> CallDict(const std::string& name, const PyValue& of,
   std::vector<PyValue> items;
   for (const auto& [key, value] : PyDictOf(of).items()) {
     if (name == "items") {
-      ASSIGN_OR_RETURN(items.emplace_back(), work.List({key, value}, PyKind::kTuple));
+      ASSIGN_OR_RETURN(items.emplace_back(), work.List({key, value}, PyValue::Kind::kTuple));
     } else {
       items.push_back(name == "keys" ? key : value);
     }
   }
-  return work.List(std::move(items), PyKind::kView);
+  return work.List(std::move(items), PyValue::Kind::kView);
 }
 
 absl::StatusOr<PyValue> CallList(const std::string& name, const PyValue& of,
@@ -564,7 +565,7 @@ absl::StatusOr<PyParameters> PyParameters::Bind(absl::string_view function,
 absl::StatusOr<std::string> PyParameters::Text(size_t place, absl::string_view otherwise,
                                                JinjaWork& work) const {
   if (!values_[place]) return std::string(otherwise);
-  if (!values_[place]->is(PyKind::kString)) {
+  if (!values_[place]->is(PyValue::Kind::kString)) {
     return work.Wrong(absl::StrCat(function_, " with ", PyTypeName(*values_[place]), " as ",
                                    names_[place], ", which is a string"));
   }
@@ -584,36 +585,36 @@ absl::StatusOr<int64_t> PyParameters::Integer(size_t place, int64_t otherwise,
 // ---------------------------------------------------------------------------- methods
 
 bool PyHasMethod(const PyValue& of, const std::string& name) {
-  return IsWordAmong(of.is(PyKind::kString)  ? kTextMethods
-                     : of.is(PyKind::kDict)  ? kDictMethods
-                     : of.is(PyKind::kList)  ? kListMethods
-                     : of.is(PyKind::kTuple) ? kTupleMethods
-                                             : "",
+  return IsWordAmong(of.is(PyValue::Kind::kString)  ? kTextMethods
+                     : of.is(PyValue::Kind::kDict)  ? kDictMethods
+                     : of.is(PyValue::Kind::kList)  ? kListMethods
+                     : of.is(PyValue::Kind::kTuple) ? kTupleMethods
+                                                    : "",
                      name);
 }
 
 absl::StatusOr<PyValue> PyMethodOf(const PyValue& of, const std::string& name, JinjaWork& work) {
-  if (IsWordAmong(kChangingMethods, name) && !of.is(PyKind::kString)) return PyValue();
+  if (IsWordAmong(kChangingMethods, name) && !of.is(PyValue::Kind::kString)) return PyValue();
   RETURN_IF_ERROR(work.Spend(sizeof(PyMethodRep)));
   auto rep = std::make_shared<PyMethodRep>();
   rep->of = of;
   rep->name = name;
   rep->depth = of.depth() + 1;
-  return PyValue(PyKind::kMethod, std::move(rep));
+  return PyValue(PyValue::Kind::kMethod, std::move(rep));
 }
 
 absl::StatusOr<PyValue> PyCallMethod(const PyMethodRep& method, const PyArguments& arguments,
                                      JinjaWork& work) {
-  if (method.of.is(PyKind::kString)) {
+  if (method.of.is(PyValue::Kind::kString)) {
     return CallText(method.name, method.of.rep<PyTextRep>(), arguments, work);
   }
-  return method.of.is(PyKind::kDict) ? CallDict(method.name, method.of, arguments, work)
-                                     : CallList(method.name, method.of, arguments, work);
+  return method.of.is(PyValue::Kind::kDict) ? CallDict(method.name, method.of, arguments, work)
+                                            : CallList(method.name, method.of, arguments, work);
 }
 
 absl::StatusOr<PyValue> PyPercent(const std::string& text, const PyValue& values, JinjaWork& work) {
   std::vector<PyValue> all = {values};
-  if (values.is(PyKind::kTuple)) all = PyListOf(values);
+  if (values.is(PyValue::Kind::kTuple)) all = PyListOf(values);
   std::string out;
   size_t next = 0;
   RETURN_IF_ERROR(work.Spend(text.size()));
@@ -640,8 +641,9 @@ absl::StatusOr<PyValue> PyPercent(const std::string& text, const PyValue& values
     }
     PyValue value;
     if (named) {
-      const PyValue* found =
-          values.is(PyKind::kDict) ? PyDictOf(values).Find(absl::string_view(name)) : nullptr;
+      const PyValue* found = values.is(PyValue::Kind::kDict)
+                                 ? PyDictOf(values).Find(absl::string_view(name))
+                                 : nullptr;
       if (found == nullptr) return work.Wrong("a format without a value for " + name);
       value = *found;
     } else if (next < all.size()) {
@@ -655,7 +657,7 @@ absl::StatusOr<PyValue> PyPercent(const std::string& text, const PyValue& values
     out += written;
     at = kind;
   }
-  if (next < all.size() && !values.is(PyKind::kDict)) {
+  if (next < all.size() && !values.is(PyValue::Kind::kDict)) {
     return work.Wrong("a format with too many values");
   }
   return work.Text(std::move(out));

@@ -15,8 +15,6 @@
 namespace spillway {
 namespace {
 
-using PyKind = PyValue::Kind;
-
 constexpr size_t kElementBytes = 64;              // about what an element takes
 constexpr int64_t kFarBeyond = int64_t{1} << 40;  // beyond every slice
 
@@ -70,14 +68,14 @@ PyValue RealArithmetic(const std::string& sign, double a, double b) {
 absl::StatusOr<PyValue> Repeated(const PyValue& all, int64_t times, JinjaWork& work) {
   const auto count = static_cast<size_t>(std::max<int64_t>(times, 0));
   const size_t each =
-      all.is(PyKind::kString) ? PyTextOf(all).size() : PyListOf(all).size() * kElementBytes;
+      all.is(PyValue::Kind::kString) ? PyTextOf(all).size() : PyListOf(all).size() * kElementBytes;
   if (each > 0 && count > JinjaWork::kMostTextBytes / each) {
     return absl::ResourceExhaustedError(
         absl::StrCat(work.Wrong("").message(), "the template repeats ", PyTypeName(all), " ", times,
                      " times, which is more than ", JinjaWork::kMostTextBytes, " bytes"));
   }
   RETURN_IF_ERROR(work.Spend(each * count));
-  if (all.is(PyKind::kString)) {
+  if (all.is(PyValue::Kind::kString)) {
     std::string text;
     text.reserve(each * count);
     for (size_t i = 0; i < count && each > 0; ++i) text += PyTextOf(all);
@@ -108,7 +106,7 @@ absl::Status NothingInUndefined(const PyValue& of, absl::string_view name, Jinja
 
 absl::StatusOr<PyValue> PyArithmetic(const std::string& sign, const PyValue& left,
                                      const PyValue& right, JinjaWork& work) {
-  if (sign == "+" && left.is(PyKind::kString) && right.is(PyKind::kString)) {
+  if (sign == "+" && left.is(PyValue::Kind::kString) && right.is(PyValue::Kind::kString)) {
     const bool markup = left.rep<PyTextRep>().markup || right.rep<PyTextRep>().markup;
     RETURN_IF_ERROR(work.Spend(PyTextOf(left).size() + PyTextOf(right).size()));
     return work.Text(
@@ -116,14 +114,15 @@ absl::StatusOr<PyValue> PyArithmetic(const std::string& sign, const PyValue& lef
         markup);
   }
   if (sign == "+" && left.kind() == right.kind() &&
-      (left.is(PyKind::kList) || left.is(PyKind::kTuple))) {
+      (left.is(PyValue::Kind::kList) || left.is(PyValue::Kind::kTuple))) {
     RETURN_IF_ERROR(work.Spend(kElementBytes * (PyListOf(left).size() + PyListOf(right).size())));
     std::vector<PyValue> items = PyListOf(left);
     items.insert(items.end(), PyListOf(right).begin(), PyListOf(right).end());
     return work.List(std::move(items), left.kind());
   }
   const auto repeats = [](const PyValue& value) {
-    return value.is(PyKind::kString) || value.is(PyKind::kList) || value.is(PyKind::kTuple);
+    return value.is(PyValue::Kind::kString) || value.is(PyValue::Kind::kList) ||
+           value.is(PyValue::Kind::kTuple);
   };
   if (sign == "*" && repeats(left) && right.integral()) {
     return Repeated(left, right.integer(), work);
@@ -131,7 +130,7 @@ absl::StatusOr<PyValue> PyArithmetic(const std::string& sign, const PyValue& lef
   if (sign == "*" && repeats(right) && left.integral()) {
     return Repeated(right, left.integer(), work);
   }
-  if (sign == "%" && left.is(PyKind::kString)) return PyPercent(PyTextOf(left), right, work);
+  if (sign == "%" && left.is(PyValue::Kind::kString)) return PyPercent(PyTextOf(left), right, work);
   if (!left.number() || !right.number()) {
     return work.Wrong(absl::StrCat(PyTypeName(left), " ", sign, " ", PyTypeName(right)));
   }
@@ -159,11 +158,11 @@ absl::StatusOr<PyValue> PyItem(const PyValue& of, const PyValue& key, JinjaWork&
     return NothingInUndefined(of, name, work);
   }
   RETURN_IF_ERROR(work.Spend(1));
-  if (of.is(PyKind::kDict) && PyHashable(key)) {
+  if (of.is(PyValue::Kind::kDict) && PyHashable(key)) {
     if (const PyValue* found = PyDictOf(of).Find(key)) return *found;
-  } else if (of.is(PyKind::kList) || of.is(PyKind::kTuple)) {
+  } else if (of.is(PyValue::Kind::kList) || of.is(PyValue::Kind::kTuple)) {
     if (const auto place = IndexedPlace(key, PyListOf(of).size())) return PyListOf(of)[*place];
-  } else if (of.is(PyKind::kString)) {
+  } else if (of.is(PyValue::Kind::kString)) {
     const PyTextRep& text = of.rep<PyTextRep>();
     if (const auto place = IndexedPlace(key, text.length)) {
       RETURN_IF_ERROR(work.Spend(text.ascii() ? 1 : text.text.size()));
@@ -173,8 +172,8 @@ absl::StatusOr<PyValue> PyItem(const PyValue& of, const PyValue& key, JinjaWork&
       return work.Text(text.text.substr(begin, end - begin));
     }
   }
-  if (!key.is(PyKind::kString)) return PyValue();
-  if (of.is(PyKind::kNamespace)) {
+  if (!key.is(PyValue::Kind::kString)) return PyValue();
+  if (of.is(PyValue::Kind::kNamespace)) {
     const PyValue* found = of.rep<PyNamespaceRep>().Find(PyTextOf(key));
     return found == nullptr ? PyValue() : *found;
   }
@@ -185,10 +184,10 @@ absl::StatusOr<PyValue> PyAttribute(const PyValue& of, const std::string& name, 
   if (of.undefined()) return NothingInUndefined(of, absl::StrCat("\"", name, "\""), work);
   RETURN_IF_ERROR(work.Spend(1));
   if (PyHasMethod(of, name)) return PyMethodOf(of, name, work);
-  if (of.is(PyKind::kDict)) {
+  if (of.is(PyValue::Kind::kDict)) {
     const PyValue* found = PyDictOf(of).Find(absl::string_view(name));
     if (found != nullptr) return *found;
-  } else if (of.is(PyKind::kNamespace)) {
+  } else if (of.is(PyValue::Kind::kNamespace)) {
     const PyValue* found = of.rep<PyNamespaceRep>().Find(name);
     if (found != nullptr) return *found;
   }
@@ -197,13 +196,14 @@ absl::StatusOr<PyValue> PyAttribute(const PyValue& of, const std::string& name, 
 }
 
 absl::StatusOr<PyValue> PySlice(const PyValue& of, const PyValue (&bounds)[3], JinjaWork& work) {
-  if (!of.is(PyKind::kList) && !of.is(PyKind::kTuple) && !of.is(PyKind::kString)) {
-    return of.is(PyKind::kView) ? work.Refused("a slice of " + PyTypeName(of))
-                                : work.Wrong(PyTypeName(of) + " can't be sliced");
+  if (!of.is(PyValue::Kind::kList) && !of.is(PyValue::Kind::kTuple) &&
+      !of.is(PyValue::Kind::kString)) {
+    return of.is(PyValue::Kind::kView) ? work.Refused("a slice of " + PyTypeName(of))
+                                       : work.Wrong(PyTypeName(of) + " can't be sliced");
   }
   std::optional<int64_t> given[3];
   for (size_t i = 0; i < 3; ++i) {
-    if (bounds[i].is(PyKind::kNone)) continue;
+    if (bounds[i].is(PyValue::Kind::kNone)) continue;
     if (!bounds[i].integral()) return work.Wrong("a slice by " + PyTypeName(bounds[i]));
     given[i] = std::clamp(bounds[i].integer(), -kFarBeyond, kFarBeyond);
   }
@@ -216,7 +216,7 @@ absl::StatusOr<PyValue> PySlice(const PyValue& of, const PyValue (&bounds)[3], J
   };
   const int64_t begin = place(given[0], step > 0 ? low : high);
   const int64_t stop = place(given[1], step > 0 ? high : low);
-  if (!of.is(PyKind::kString)) {
+  if (!of.is(PyValue::Kind::kString)) {
     std::vector<PyValue> items;
     RETURN_IF_ERROR(work.Spend(static_cast<size_t>(std::abs(stop - begin))));
     for (int64_t i = begin; step > 0 ? i < stop : i > stop; i += step) {

@@ -18,7 +18,6 @@
 namespace spillway {
 namespace {
 
-using PyKind = PyValue::Kind;
 using PyPairs = std::vector<std::pair<PyValue, PyValue>>;
 
 constexpr size_t kValueBytes = 64;      // about what an element takes
@@ -28,17 +27,17 @@ constexpr size_t kIndexedFrom = 8;      // keys of a dictionary that are compare
 // Equal keys, and no others, have equal ones.
 std::string DictKeyOf(const PyValue& key) {
   switch (key.kind()) {
-    case PyKind::kString:
+    case PyValue::Kind::kString:
       return "s" + PyTextOf(key);
-    case PyKind::kBool:
-    case PyKind::kInt:
+    case PyValue::Kind::kBool:
+    case PyValue::Kind::kInt:
       return absl::StrCat("n", key.integer());
-    case PyKind::kFloat: {
+    case PyValue::Kind::kFloat: {
       const double real = key.real();
       const bool whole = std::abs(real) < 9e15 && std::floor(real) == real;
       return whole ? absl::StrCat("n", static_cast<int64_t>(real)) : "f" + PyFloatText(real);
     }
-    case PyKind::kTuple: {
+    case PyValue::Kind::kTuple: {
       std::string text = "(";
       for (const PyValue& item : PyListOf(key)) {
         const std::string inner = DictKeyOf(item);
@@ -119,18 +118,18 @@ void AppendJsonText(absl::string_view text, bool ascii, std::string* out) {
 // str() of what stands in a list: a string is quoted.
 absl::Status AppendRepr(const PyValue& value, JinjaWork& work, std::string* out) {
   switch (value.kind()) {
-    case PyKind::kString:
+    case PyValue::Kind::kString:
       RETURN_IF_ERROR(work.Spend(PyTextOf(value).size()));
       if (value.rep<PyTextRep>().markup) return work.Refused("writing a list with safe strings");
       *out += QuotedText(PyTextOf(value));
       return absl::OkStatus();
-    case PyKind::kUndefined:
+    case PyValue::Kind::kUndefined:
       *out += "Undefined";
       return absl::OkStatus();
-    case PyKind::kList:
-    case PyKind::kTuple: {
+    case PyValue::Kind::kList:
+    case PyValue::Kind::kTuple: {
       const std::vector<PyValue>& items = PyListOf(value);
-      const bool list = value.is(PyKind::kList);
+      const bool list = value.is(PyValue::Kind::kList);
       *out += list ? '[' : '(';
       for (size_t i = 0; i < items.size(); ++i) {
         RETURN_IF_ERROR(work.Spend(2));
@@ -140,7 +139,7 @@ absl::Status AppendRepr(const PyValue& value, JinjaWork& work, std::string* out)
       *out += list ? "]" : items.size() == 1 ? ",)" : ")";
       return absl::OkStatus();
     }
-    case PyKind::kDict: {
+    case PyValue::Kind::kDict: {
       *out += '{';
       bool first = true;
       for (const auto& [key, item] : PyDictOf(value).items()) {
@@ -153,16 +152,16 @@ absl::Status AppendRepr(const PyValue& value, JinjaWork& work, std::string* out)
       *out += '}';
       return absl::OkStatus();
     }
-    case PyKind::kNone:
+    case PyValue::Kind::kNone:
       *out += "None";
       return absl::OkStatus();
-    case PyKind::kBool:
+    case PyValue::Kind::kBool:
       *out += value.integer() != 0 ? "True" : "False";
       return absl::OkStatus();
-    case PyKind::kInt:
+    case PyValue::Kind::kInt:
       absl::StrAppend(out, value.integer());
       return absl::OkStatus();
-    case PyKind::kFloat:
+    case PyValue::Kind::kFloat:
       *out += PyFloatText(value.real());
       return absl::OkStatus();
     default:
@@ -177,27 +176,27 @@ class JsonWriter {
   absl::Status Write(const PyValue& value, int level) {
     RETURN_IF_ERROR(work_.Spend(4));
     switch (value.kind()) {
-      case PyKind::kString:
+      case PyValue::Kind::kString:
         RETURN_IF_ERROR(work_.Spend(PyTextOf(value).size()));
         AppendJsonText(PyTextOf(value), options_.ascii, &out);
         return absl::OkStatus();
-      case PyKind::kNone:
+      case PyValue::Kind::kNone:
         out += "null";
         return absl::OkStatus();
-      case PyKind::kBool:
+      case PyValue::Kind::kBool:
         out += value.integer() != 0 ? "true" : "false";
         return absl::OkStatus();
-      case PyKind::kInt:
-      case PyKind::kFloat:
+      case PyValue::Kind::kInt:
+      case PyValue::Kind::kFloat:
         out += Number(value);
         return absl::OkStatus();
-      case PyKind::kList:
-      case PyKind::kTuple: {
+      case PyValue::Kind::kList:
+      case PyValue::Kind::kTuple: {
         const std::vector<PyValue>& items = PyListOf(value);
         return Structure("[]", items.size(), level,
                          [&](size_t i) { return Write(items[i], level + 1); });
       }
-      case PyKind::kDict:
+      case PyValue::Kind::kDict:
         return Object(value, level);
       default:
         return work_.Wrong("tojson of what is or holds " + PyTypeName(value));
@@ -208,7 +207,7 @@ class JsonWriter {
 
  private:
   static std::string Number(const PyValue& value) {
-    if (value.is(PyKind::kInt)) return absl::StrCat(value.integer());
+    if (value.is(PyValue::Kind::kInt)) return absl::StrCat(value.integer());
     const double real = value.real();
     if (std::isnan(real)) return "NaN";
     if (std::isinf(real)) return real < 0 ? "-Infinity" : "Infinity";
@@ -218,7 +217,7 @@ class JsonWriter {
   absl::Status Object(const PyValue& value, int level) {
     std::vector<const std::pair<PyValue, PyValue>*> items;
     for (const auto& item : PyDictOf(value).items()) {
-      if (options_.sorted && !item.first.is(PyKind::kString)) {
+      if (options_.sorted && !item.first.is(PyValue::Kind::kString)) {
         return work_.Refused("tojson with sort_keys and keys that are no strings");
       }
       items.push_back(&item);
@@ -229,15 +228,15 @@ class JsonWriter {
     }
     return Structure("{}", items.size(), level, [&](size_t i) -> absl::Status {
       const PyValue& key = items[i]->first;
-      if (key.is(PyKind::kTuple)) return work_.Wrong("tojson with a tuple as a key");
-      if (key.is(PyKind::kString)) {
+      if (key.is(PyValue::Kind::kTuple)) return work_.Wrong("tojson with a tuple as a key");
+      if (key.is(PyValue::Kind::kString)) {
         RETURN_IF_ERROR(work_.Spend(PyTextOf(key).size()));
         AppendJsonText(PyTextOf(key), options_.ascii, &out);
       } else {
         absl::StrAppend(&out, "\"",
-                        key.is(PyKind::kNone)   ? "null"
-                        : key.is(PyKind::kBool) ? (key.integer() != 0 ? "true" : "false")
-                                                : Number(key),
+                        key.is(PyValue::Kind::kNone)   ? "null"
+                        : key.is(PyValue::Kind::kBool) ? (key.integer() != 0 ? "true" : "false")
+                                                       : Number(key),
                         "\"");
       }
       out += options_.key_separator;
@@ -280,12 +279,13 @@ absl::StatusOr<int> OrderOf(absl::string_view sign, const PyValue& left, const P
     const double a = left.real(), b = right.real();
     return std::isnan(a) || std::isnan(b) ? 2 : (a > b) - (a < b);
   }
-  if (left.is(PyKind::kString) && right.is(PyKind::kString)) {
+  if (left.is(PyValue::Kind::kString) && right.is(PyValue::Kind::kString)) {
     RETURN_IF_ERROR(work.Spend(std::min(PyTextOf(left).size(), PyTextOf(right).size())));
     const int order = PyTextOf(left).compare(PyTextOf(right));
     return (order > 0) - (order < 0);
   }
-  if (left.kind() == right.kind() && (left.is(PyKind::kList) || left.is(PyKind::kTuple))) {
+  if (left.kind() == right.kind() &&
+      (left.is(PyValue::Kind::kList) || left.is(PyValue::Kind::kTuple))) {
     const std::vector<PyValue>&a = PyListOf(left), &b = PyListOf(right);
     for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
       ASSIGN_OR_RETURN(const bool equal, PyEqual(a[i], b[i], work));
@@ -301,37 +301,37 @@ absl::StatusOr<int> OrderOf(absl::string_view sign, const PyValue& left, const P
 // ------------------------------------------------------------------------- the values
 
 PyValue PyValue::Bool(bool value) {
-  PyValue out(PyKind::kBool);
+  PyValue out(PyValue::Kind::kBool);
   out.integer_ = value;
   return out;
 }
 
 PyValue PyValue::Int(int64_t value) {
-  PyValue out(PyKind::kInt);
+  PyValue out(PyValue::Kind::kInt);
   out.integer_ = value;
   return out;
 }
 
 PyValue PyValue::Float(double value) {
-  PyValue out(PyKind::kFloat);
+  PyValue out(PyValue::Kind::kFloat);
   out.real_ = value;
   return out;
 }
 
 double PyValue::real() const {
-  return kind_ == PyKind::kFloat ? real_ : static_cast<double>(integer_);
+  return kind_ == PyValue::Kind::kFloat ? real_ : static_cast<double>(integer_);
 }
 
 int PyValue::depth() const {
   // A namespace belongs to nobody that holds it.
-  return rep_ == nullptr || kind_ == PyKind::kNamespace ? 0 : rep_->depth;
+  return rep_ == nullptr || kind_ == PyValue::Kind::kNamespace ? 0 : rep_->depth;
 }
 
 bool PyValue::SameAs(const PyValue& other) const {
   if (kind_ != other.kind_) return false;
-  if (kind_ == PyKind::kUndefined) return true;
+  if (kind_ == PyValue::Kind::kUndefined) return true;
   if (rep_ != nullptr || other.rep_ != nullptr) return rep_ == other.rep_;
-  return kind_ == PyKind::kFloat ? real_ == other.real_ : integer_ == other.integer_;
+  return kind_ == PyValue::Kind::kFloat ? real_ == other.real_ : integer_ == other.integer_;
 }
 
 const PyValue* PyDictRep::Find(absl::string_view key) const {
@@ -340,20 +340,20 @@ const PyValue* PyDictRep::Find(absl::string_view key) const {
     return found == places_.end() ? nullptr : &items_[found->second].second;
   }
   for (const auto& [name, value] : items_) {
-    if (name.is(PyKind::kString) && PyTextOf(name) == key) return &value;
+    if (name.is(PyValue::Kind::kString) && PyTextOf(name) == key) return &value;
   }
   return nullptr;
 }
 
 const PyValue* PyDictRep::Find(const PyValue& key) const {
-  if (key.is(PyKind::kString)) return Find(absl::string_view(PyTextOf(key)));
+  if (key.is(PyValue::Kind::kString)) return Find(absl::string_view(PyTextOf(key)));
   const std::string wanted = DictKeyOf(key);
   if (items_.size() > kIndexedFrom) {
     const auto found = places_.find(wanted);
     return found == places_.end() ? nullptr : &items_[found->second].second;
   }
   for (const auto& [name, value] : items_) {
-    if (!name.is(PyKind::kString) && DictKeyOf(name) == wanted) return &value;
+    if (!name.is(PyValue::Kind::kString) && DictKeyOf(name) == wanted) return &value;
   }
   return nullptr;
 }
@@ -408,7 +408,7 @@ absl::StatusOr<PyValue> JinjaWork::Text(std::string text, bool markup) {
   return PyTextValue(std::move(text), markup);
 }
 
-absl::StatusOr<PyValue> JinjaWork::List(std::vector<PyValue> items, PyKind kind) {
+absl::StatusOr<PyValue> JinjaWork::List(std::vector<PyValue> items, PyValue::Kind kind) {
   RETURN_IF_ERROR(Spend(kValueBytes * (1 + items.size())));
   auto rep = std::make_shared<PyListRep>();
   for (const PyValue& item : items) RETURN_IF_ERROR(CheckDepth(rep.get(), item));
@@ -421,7 +421,7 @@ absl::StatusOr<PyValue> JinjaWork::Generator(std::vector<PyValue> items) {
   auto rep = std::make_shared<PyGeneratorRep>();
   for (const PyValue& item : items) RETURN_IF_ERROR(CheckDepth(rep.get(), item));
   rep->items = std::move(items);
-  return PyValue(PyKind::kGenerator, std::move(rep));
+  return PyValue(PyValue::Kind::kGenerator, std::move(rep));
 }
 
 absl::StatusOr<PyValue> JinjaWork::Dict(PyPairs items) {
@@ -433,7 +433,7 @@ absl::StatusOr<PyValue> JinjaWork::Dict(PyPairs items) {
     RETURN_IF_ERROR(CheckDepth(rep.get(), value));
     rep->Set(std::move(key), std::move(value));
   }
-  return PyValue(PyKind::kDict, std::move(rep));
+  return PyValue(PyValue::Kind::kDict, std::move(rep));
 }
 
 absl::StatusOr<PyValue> JinjaWork::FromJson(const JinjaValue& json) {
@@ -482,26 +482,26 @@ PyValue PyTextValue(std::string text, bool markup) {
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
   rep->text = std::move(text);
   rep->markup = markup;
-  return PyValue(PyKind::kString, std::move(rep));
+  return PyValue(PyValue::Kind::kString, std::move(rep));
 }
 
 bool PyTrue(const PyValue& value) {
   switch (value.kind()) {
-    case PyKind::kUndefined:
-    case PyKind::kNone:
+    case PyValue::Kind::kUndefined:
+    case PyValue::Kind::kNone:
       return false;
-    case PyKind::kBool:
-    case PyKind::kInt:
+    case PyValue::Kind::kBool:
+    case PyValue::Kind::kInt:
       return value.integer() != 0;
-    case PyKind::kFloat:
+    case PyValue::Kind::kFloat:
       return value.real() != 0;
-    case PyKind::kString:
+    case PyValue::Kind::kString:
       return !PyTextOf(value).empty();
-    case PyKind::kList:
-    case PyKind::kTuple:
-    case PyKind::kView:
+    case PyValue::Kind::kList:
+    case PyValue::Kind::kTuple:
+    case PyValue::Kind::kView:
       return !PyListOf(value).empty();
-    case PyKind::kDict:
+    case PyValue::Kind::kDict:
       return !PyDictOf(value).items().empty();
     default:
       return true;
@@ -509,42 +509,42 @@ bool PyTrue(const PyValue& value) {
 }
 
 bool PyHashable(const PyValue& value) {
-  if (value.is(PyKind::kTuple)) {
+  if (value.is(PyValue::Kind::kTuple)) {
     return std::all_of(PyListOf(value).begin(), PyListOf(value).end(), PyHashable);
   }
-  return value.is(PyKind::kString) || value.number() || value.is(PyKind::kNone);
+  return value.is(PyValue::Kind::kString) || value.number() || value.is(PyValue::Kind::kNone);
 }
 
 std::string PyTypeName(const PyValue& value) {
   switch (value.kind()) {
-    case PyKind::kUndefined:
+    case PyValue::Kind::kUndefined:
       return "undefined";
-    case PyKind::kNone:
+    case PyValue::Kind::kNone:
       return "none";
-    case PyKind::kBool:
+    case PyValue::Kind::kBool:
       return "a boolean";
-    case PyKind::kInt:
-    case PyKind::kFloat:
+    case PyValue::Kind::kInt:
+    case PyValue::Kind::kFloat:
       return "a number";
-    case PyKind::kString:
+    case PyValue::Kind::kString:
       return "a string";
-    case PyKind::kList:
+    case PyValue::Kind::kList:
       return "a list";
-    case PyKind::kTuple:
+    case PyValue::Kind::kTuple:
       return "a tuple";
-    case PyKind::kDict:
+    case PyValue::Kind::kDict:
       return "a dictionary";
-    case PyKind::kView:
+    case PyValue::Kind::kView:
       return "a view or range (|list makes it a list)";
-    case PyKind::kGenerator:
+    case PyValue::Kind::kGenerator:
       return "a generator (|list makes it a list)";
-    case PyKind::kNamespace:
+    case PyValue::Kind::kNamespace:
       return "a namespace";
-    case PyKind::kMethod:
+    case PyValue::Kind::kMethod:
       return absl::StrCat("the method ", value.rep<PyMethodRep>().name);
-    case PyKind::kFunction:
+    case PyValue::Kind::kFunction:
       return absl::StrCat("the function ", value.rep<PyFunctionRep>().name);
-    case PyKind::kLoop:
+    case PyValue::Kind::kLoop:
       return "a loop";
   }
   return "";
@@ -557,13 +557,13 @@ absl::StatusOr<bool> PyEqual(const PyValue& left, const PyValue& right, JinjaWor
     return left.real() == right.real();
   }
   if (left.kind() != right.kind()) return false;
-  if (left.is(PyKind::kString)) {
+  if (left.is(PyValue::Kind::kString)) {
     const std::string &one = PyTextOf(left), &other = PyTextOf(right);
     if (one.size() != other.size()) return false;
     RETURN_IF_ERROR(work.Spend(one.size()));
     return one == other;
   }
-  if (left.is(PyKind::kList) || left.is(PyKind::kTuple)) {
+  if (left.is(PyValue::Kind::kList) || left.is(PyValue::Kind::kTuple)) {
     const std::vector<PyValue>&one = PyListOf(left), &other = PyListOf(right);
     if (one.size() != other.size()) return false;
     for (size_t i = 0; i < one.size(); ++i) {
@@ -572,7 +572,7 @@ absl::StatusOr<bool> PyEqual(const PyValue& left, const PyValue& right, JinjaWor
     }
     return true;
   }
-  if (left.is(PyKind::kDict)) {
+  if (left.is(PyValue::Kind::kDict)) {
     const PyDictRep &one = PyDictOf(left), &other = PyDictOf(right);
     if (one.items().size() != other.items().size()) return false;
     for (const auto& [key, value] : one.items()) {
@@ -584,7 +584,7 @@ absl::StatusOr<bool> PyEqual(const PyValue& left, const PyValue& right, JinjaWor
     }
     return true;
   }
-  if (left.is(PyKind::kMethod)) {
+  if (left.is(PyValue::Kind::kMethod)) {
     const PyMethodRep &one = left.rep<PyMethodRep>(), &other = right.rep<PyMethodRep>();
     return one.name == other.name && one.of.SameAs(other.of);
   }
@@ -600,15 +600,15 @@ absl::StatusOr<bool> PyCompare(absl::string_view sign, const PyValue& left, cons
 
 absl::StatusOr<int64_t> PyLength(const PyValue& value, JinjaWork& work) {
   switch (value.kind()) {
-    case PyKind::kUndefined:
+    case PyValue::Kind::kUndefined:
       return 0;
-    case PyKind::kString:
+    case PyValue::Kind::kString:
       return static_cast<int64_t>(value.rep<PyTextRep>().length);
-    case PyKind::kList:
-    case PyKind::kTuple:
-    case PyKind::kView:
+    case PyValue::Kind::kList:
+    case PyValue::Kind::kTuple:
+    case PyValue::Kind::kView:
       return static_cast<int64_t>(PyListOf(value).size());
-    case PyKind::kDict:
+    case PyValue::Kind::kDict:
       return static_cast<int64_t>(PyDictOf(value).items().size());
     default:
       return work.Wrong(PyTypeName(value) + " has no length");
@@ -617,16 +617,16 @@ absl::StatusOr<int64_t> PyLength(const PyValue& value, JinjaWork& work) {
 
 absl::StatusOr<bool> PyContains(const PyValue& all, const PyValue& one, JinjaWork& work) {
   if (all.undefined()) return false;
-  if (all.is(PyKind::kString) && one.is(PyKind::kString)) {
+  if (all.is(PyValue::Kind::kString) && one.is(PyValue::Kind::kString)) {
     RETURN_IF_ERROR(work.Spend(PyTextOf(all).size() + PyTextOf(one).size()));
     return PyFind(PyTextOf(all), PyTextOf(one)) != std::string::npos;
   }
-  if (all.is(PyKind::kDict)) {
+  if (all.is(PyValue::Kind::kDict)) {
     if (!PyHashable(one)) return work.Wrong(PyTypeName(one) + " as a key");
     RETURN_IF_ERROR(work.Spend(kValueBytes));
     return PyDictOf(all).Find(one) != nullptr;
   }
-  if (all.is(PyKind::kGenerator)) {
+  if (all.is(PyValue::Kind::kGenerator)) {
     PyGeneratorRep& generator = all.rep<PyGeneratorRep>();
     if (generator.lost) return work.Refused("going on with a generator that a loop has left");
     while (generator.next < generator.items.size()) {
@@ -645,7 +645,7 @@ absl::StatusOr<bool> PyContains(const PyValue& all, const PyValue& one, JinjaWor
 
 absl::StatusOr<std::string> PyText(const PyValue& value, JinjaWork& work) {
   if (value.undefined()) return std::string();
-  if (value.is(PyKind::kString)) {
+  if (value.is(PyValue::Kind::kString)) {
     RETURN_IF_ERROR(work.Spend(PyTextOf(value).size()));
     return PyTextOf(value);
   }
@@ -657,12 +657,12 @@ absl::StatusOr<std::string> PyText(const PyValue& value, JinjaWork& work) {
 absl::StatusOr<std::vector<PyValue>> PyItems(const PyValue& value, JinjaWork& work) {
   std::vector<PyValue> items;
   if (value.undefined()) return items;
-  if (value.is(PyKind::kDict)) {
+  if (value.is(PyValue::Kind::kDict)) {
     RETURN_IF_ERROR(work.Spend(PyDictOf(value).items().size()));
     for (const auto& item : PyDictOf(value).items()) items.push_back(item.first);
     return items;
   }
-  if (value.is(PyKind::kString)) {
+  if (value.is(PyValue::Kind::kString)) {
     const std::string& text = PyTextOf(value);
     for (size_t at = 0; at < text.size();) {
       const size_t begin = at;
@@ -671,7 +671,7 @@ absl::StatusOr<std::vector<PyValue>> PyItems(const PyValue& value, JinjaWork& wo
     }
     return items;
   }
-  if (value.is(PyKind::kGenerator)) {
+  if (value.is(PyValue::Kind::kGenerator)) {
     PyGeneratorRep& generator = value.rep<PyGeneratorRep>();
     if (generator.lost) return work.Refused("going on with a generator that a loop has left");
     RETURN_IF_ERROR(work.Spend(generator.items.size()));

@@ -31,6 +31,7 @@ absl::StatusOr<std::string> TranslateSplitPattern(absl::string_view pattern);
 bool IsLinearPattern(absl::string_view translated);
 
 // Immutable: any thread.
+// Large because bounds of work belong to how a pattern is translated.
 class SplitPattern {
  public:
   static absl::StatusOr<SplitPattern> Compile(absl::string_view pattern);
@@ -48,6 +49,7 @@ class SplitPattern {
 };
 
 // What matching needs to write in. One thread; the pattern must outlive it.
+// Large because it goes by what the pattern is known to be.
 class SplitMatcher {
  public:
   explicit SplitMatcher(const SplitPattern& pattern);

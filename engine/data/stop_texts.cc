@@ -17,9 +17,15 @@ std::string StopTexts::Next(absl::string_view piece) {
   text_.append(piece.data(), piece.size());
   // None begins before what was given.
   const absl::string_view rest = absl::string_view(text_).substr(given_);
-  size_t first = absl::string_view::npos, held = 0;
+  // The one that is whole first ends the text, however the pieces lie; of several, the longest.
+  size_t first = absl::string_view::npos, first_end = first, held = 0;
   for (const std::string& stop : texts_) {
-    first = std::min(first, rest.find(stop));
+    const size_t at = rest.find(stop);
+    const size_t end = at == absl::string_view::npos ? at : at + stop.size();
+    if (end < first_end || (end == first_end && at < first)) {
+      first = at;
+      first_end = end;
+    }
     for (size_t bytes = std::min(stop.size() - 1, rest.size()); bytes > held; --bytes) {
       if (absl::EndsWith(rest, stop.substr(0, bytes))) held = bytes;
     }

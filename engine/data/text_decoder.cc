@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/types/span.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -23,7 +24,19 @@ std::string BehindPrompt(absl::string_view text, absl::string_view prompt) {
 }  // namespace
 
 absl::Status TextDecoder::Begin(std::vector<int64_t> prompt) {
-  if (tokenizer_->decodes_one_by_one()) return absl::OkStatus();
+  if (tokenizer_->decodes_one_by_one()) {
+    // Bytes of a character that the prompt begins and does not end.
+    constexpr size_t kMostTokensOfCharacter = 4;
+    const size_t last = std::min(kMostTokensOfCharacter, prompt.size());
+    ASSIGN_OR_RETURN(const std::string bytes,
+                     tokenizer_->Decode(absl::MakeConstSpan(prompt).last(last)));
+    (void)repair_.Next(bytes);
+    Utf8Repair alone;
+    (void)alone.Next(bytes);
+    prompt_is_open_ = !alone.Finish().empty();
+    follows_prompt_ = true;
+    return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(const std::string whole, tokenizer_->Decode(prompt));
   // A long prompt is not decoded for each token that follows: its end will do. That has the same
   // text as it has in the whole, but for what decoders drop from a beginning.
@@ -40,9 +53,9 @@ absl::Status TextDecoder::Begin(std::vector<int64_t> prompt) {
 absl::StatusOr<std::string> TextDecoder::Next(int64_t token) {
   if (tokenizer_->decodes_one_by_one()) {
     ASSIGN_OR_RETURN(const std::string bytes, tokenizer_->Decode({&token, 1}));
-    const absl::string_view piece = repair_.Next(bytes);
+    const std::string piece(WithoutPrompts(repair_.Next(bytes)));
     absl::StrAppend(&text_, piece);
-    return std::string(piece);
+    return piece;
   }
   tokens_.push_back(token);
   ASSIGN_OR_RETURN(const std::string all, tokenizer_->Decode(tokens_));
@@ -58,11 +71,18 @@ absl::StatusOr<std::string> TextDecoder::Next(int64_t token) {
 
 std::string TextDecoder::Finish() {
   if (tokenizer_->decodes_one_by_one()) {
-    const std::string rest(repair_.Finish());
+    const std::string rest(WithoutPrompts(repair_.Finish()));
     absl::StrAppend(&text_, rest);
     return rest;
   }
   return Give(text_.size());
+}
+
+absl::string_view TextDecoder::WithoutPrompts(absl::string_view piece) {
+  if (!follows_prompt_ || piece.empty()) return piece;
+  follows_prompt_ = false;
+  if (prompt_is_open_) absl::ConsumePrefix(&piece, kReplacementCharacter);
+  return piece;
 }
 
 std::string TextDecoder::Give(size_t end) {

@@ -36,11 +36,16 @@ class TextDecoder {
   const std::string& whole() const { return text_; }
 
  private:
+  // The first characters behind a prompt without the U+FFFD of a character that the prompt begins
+  // and nothing completes: that one is the prompt's.
+  absl::string_view WithoutPrompts(absl::string_view piece);
   // What has not been given of the first `end` bytes.
   std::string Give(size_t end);
 
   const Tokenizer* const tokenizer_;
   Utf8Repair repair_;
+  bool follows_prompt_ = false;  // nothing was given yet behind a prompt...
+  bool prompt_is_open_ = false;  // ... whose last character is not whole
   // Where they are not decoded one by one: all tokens, of a prompt its end, and the text of that.
   std::vector<int64_t> tokens_;
   std::string prompt_text_;

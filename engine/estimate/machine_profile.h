@@ -70,6 +70,7 @@ struct TunedEntry {
   friend bool operator==(const TunedEntry&, const TunedEntry&) = default;
 };
 
+// Large because each kind of entry is read, checked and written beside the others.
 class MachineProfile {
  public:
   // One machine's part of the file; entries that are not whole are left out.

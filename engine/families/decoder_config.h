@@ -61,6 +61,8 @@ struct DecoderNames {
   std::string convolution_1 = {}, convolution_2 = {};
 };
 
+// Large because every family is described by one set of sizes and switches, read and written
+// together.
 struct DecoderConfig {
   enum class Norm { kLayer, kRms };
   // What a layer adds to its input, with A attention, M the MLP and N the norms. Attention to an

@@ -130,7 +130,8 @@ absl::StatusOr<nlohmann::json> InspectDirectory(const std::string& path,
   if (const auto freed = ReadFreedState(path); freed.ok()) return InspectFreed(path, *freed);
   for (const char* name : {kAdapterWeightsName, kFormerAdapterWeightsName}) {
     const std::string file = absl::StrCat(path, "/", name);
-    if (Has(path, kAdapterConfigName) && Exists(file)) return InspectFile(file);
+    const bool is_adapter = Has(path, kAdapterConfigName) || !Has(path, "config.json");
+    if (is_adapter && Exists(file)) return InspectFile(file);
   }
   // Of a model, which weights in it are not read is said as train says it.
   const auto weights = FindWeightFiles(path);

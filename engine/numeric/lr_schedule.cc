@@ -219,6 +219,28 @@ absl::string_view ScheduleName(ScheduleKind kind) {
        "cosine_warmup_with_min_lr", "warmup_stable_decay", "reduce_lr_on_plateau", "greedy"});
 }
 
+absl::Status ValidateMetricSchedule(const MetricScheduleSpec& spec) {
+  const auto invalid = [](const char* field, double value, const char* limit) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("lr schedule: %s is %g; it must be %s", field, value, limit));
+  };
+  if (!(spec.factor > 0 && spec.factor < 1)) {
+    return invalid("factor", spec.factor, "above 0 and below 1");
+  }
+  for (const auto& [name, value] : {std::pair{"threshold", spec.threshold},
+                                    {"min_lr", spec.min_lr},
+                                    {"max_lr", spec.max_lr},
+                                    {"eps", spec.eps},
+                                    {"patience", static_cast<double>(spec.patience)},
+                                    {"cooldown", static_cast<double>(spec.cooldown)},
+                                    {"warmup", static_cast<double>(spec.warmup)},
+                                    {"window_size", static_cast<double>(spec.window_size)},
+                                    {"reset_start", static_cast<double>(spec.reset_start)}}) {
+    if (!(value >= 0 && std::isfinite(value))) return invalid(name, value, "0 or more");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateSchedule(const ScheduleSpec& spec) {
   const auto not_negative = [](double value) { return value >= 0 && std::isfinite(value); };
   if (spec.warmup_steps < 0) {

@@ -16,9 +16,37 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "engine/numeric/metric_schedule.h"
 
 namespace spillway {
+
+// A schedule that follows what evaluations find (engine/numeric/metric_schedule.h).
+struct MetricScheduleSpec {
+  enum class Kind : uint8_t {
+    kPlateau,  // the rate falls where the metric no longer gets better
+    kGreedy,   // likewise, and rises where it keeps getting better
+  };
+
+  Kind kind = Kind::kPlateau;
+  bool higher_is_better = false;  // mode "max"
+  // The rate is multiplied by it, or divided, after more evaluations in a row than `patience` that
+  // were not better, or were.
+  double factor = 0.1;
+  int64_t patience = 10;
+  // What is better by less is not better; relative: a part of the best so far.
+  double threshold = 1e-4;
+  bool relative_threshold = true;
+  int64_t cooldown = 0, warmup = 0;  // evaluations that are passed over after a fall, after a rise
+  double min_lr = 0, max_lr = 1;     // the second of kGreedy
+  double eps = 1e-8;                 // a change that is no more than this is not made
+  // kGreedy: the metric is the mean of so many evaluations; 0: the last one's.
+  int64_t window_size = 0;
+  int64_t reset_start = 500;  // kGreedy: falls at the least rate until all begins anew
+
+  friend bool operator==(const MetricScheduleSpec&, const MetricScheduleSpec&) = default;
+};
+
+// kInvalidArgument, naming the field, when a number makes no sense.
+absl::Status ValidateMetricSchedule(const MetricScheduleSpec& spec);
 
 struct ScheduleSpec {
   enum class Kind : uint8_t {

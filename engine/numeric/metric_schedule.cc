@@ -84,28 +84,6 @@ void FollowGreedily(const MetricScheduleSpec& spec, double base_lr, double metri
 
 }  // namespace
 
-absl::Status ValidateMetricSchedule(const MetricScheduleSpec& spec) {
-  const auto invalid = [](const char* field, double value, const char* limit) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("lr schedule: %s is %g; it must be %s", field, value, limit));
-  };
-  if (!(spec.factor > 0 && spec.factor < 1)) {
-    return invalid("factor", spec.factor, "above 0 and below 1");
-  }
-  for (const auto& [name, value] : {std::pair{"threshold", spec.threshold},
-                                    {"min_lr", spec.min_lr},
-                                    {"max_lr", spec.max_lr},
-                                    {"eps", spec.eps},
-                                    {"patience", static_cast<double>(spec.patience)},
-                                    {"cooldown", static_cast<double>(spec.cooldown)},
-                                    {"warmup", static_cast<double>(spec.warmup)},
-                                    {"window_size", static_cast<double>(spec.window_size)},
-                                    {"reset_start", static_cast<double>(spec.reset_start)}}) {
-    if (!(value >= 0 && std::isfinite(value))) return invalid(name, value, "0 or more");
-  }
-  return absl::OkStatus();
-}
-
 void FollowMetric(const MetricScheduleSpec& spec, double base_lr, double metric,
                   MetricScheduleState& state) {
   if (spec.window_size > 0) {

@@ -18,8 +18,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "engine/estimate/profile_file.h"
-#include "engine/layers/attention.h"
 #include "engine/machine/machine_facts.h"
+#include "engine/torch/block_attention.h"
 #include "engine/torch/cross_entropy.h"
 #include "engine/torch/guarded.h"
 #include "engine/torch/tensor_views.h"
@@ -135,9 +135,11 @@ class ProductRun {
     options.heads = options.key_value_heads = kMeasuredHeads;
     options.scale = 0.125;
     options.fp32_products = in_fp32;
+    if (in_fp32) return AttendInBlocks(context, x_, options);
     const std::vector<Tensor> parts =
-        x_.view({1, product_.rows, 3, kMeasuredHeads, kMeasuredHeadSize}).unbind(2);
-    return Attend(context, {parts[0], parts[1], parts[2], x_}, options);
+        x_.view({1, product_.rows, 3, kMeasuredHeads, kMeasuredHeadSize}).transpose(1, 3).unbind(2);
+    return torch::scaled_dot_product_attention(parts[0], parts[1], parts[2], /*attn_mask=*/{},
+                                               /*dropout_p=*/0, /*is_causal=*/true, options.scale);
   }
 
   MeasuredProduct product_;

@@ -339,6 +339,11 @@ class StateDict {
       if (!inner) break;
       root = *inner;
     }
+    const std::vector<uint32_t>& items = At(root).items;
+    if (items.size() > 1 && At(items[0]).kind == Kind::kText && At(items[1]).kind == Kind::kCall) {
+      return Unread(
+          absl::StrCat("'", At(items[0]).text, "' is ", What(items[1]), ", and no tensor"));
+    }
     return Unread("its dict has no tensors");
   }
 

@@ -70,7 +70,7 @@ def text(i: int) -> str:
 
 
 def samples(indices):
-    return [{"input_ids": list(text(i).encode())} for i in indices]
+    return [{"input_ids": list((text(i) + "\n").encode())} for i in indices]
 
 
 def collate(features):

@@ -250,7 +250,7 @@ class FamiliesTest(CliTest):
         config = LLAMA | {"model_type": "qwen2", "vocab_size": count,
                           "max_position_embeddings": 128}
         self.write("model-in/config.json", config)
-        self.assert_run(self.train(data=data, seq_len=32, steps=60, lr=0.02), 0)
+        self.assert_run(self.train(data=data, seq_len=64, steps=60, lr=0.02), 0)
         answer = run("generate", "--model", self.output, "--chat", "--prompt", "Who?",
                      "--temperature", "0", "--tokens", "40")
         self.assert_run(answer, 0)
@@ -384,7 +384,7 @@ class FamiliesTest(CliTest):
 
     def test_what_is_not_built_is_named_with_its_line(self):
         for change, words in (
-                ({"rope_scaling": {"rope_type": "longrope", "factor": 2}}, ["longrope", "yarn"]),
+                ({"rope_scaling": {"rope_type": "longrope", "factor": 2}}, ["longrope", "short_factor"]),
                 ({"num_key_value_heads": 3}, ["num_key_value_heads 3", "4 heads"]),
                 ({"architectures": ["LlamaForSequenceClassification"]},
                  ["LlamaForSequenceClassification", "LlamaForCausalLM"])):

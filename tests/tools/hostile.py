@@ -180,7 +180,7 @@ class Bed(CliTest):
     def __init__(self):
         super().__init__("runTest")
         self.tried, self.failed, self.skipped = 0, [], []
-        self._quiet = {}
+        self._quiet, self._processes = {}, []
 
     def runTest(self):
         pass
@@ -196,23 +196,28 @@ class Bed(CliTest):
         except (AssertionError, OSError, ValueError, subprocess.SubprocessError) as error:
             self.failed.append((name, f"{type(error).__name__}: {error}"))
         finally:
-            self.doCleanups_of_trial()
+            self.end_processes()
 
-    def doCleanups_of_trial(self):
+    def end_processes(self):
         """Ends the processes that a trial has left."""
-        for process in getattr(self, "_processes", ()):
+        for process in self._processes:
             with contextlib.suppress(OSError):
                 process.kill()
             process.wait()
         self._processes = []
 
-    def begin(self, words, prefix=(), **kwargs):
-        """A run under way; its stderr in a file, that nothing waits for it to be read."""
+    def begin(self, words, prefix=(), stays=False, **kwargs):
+        """A run under way; its stderr in a file, that nothing waits for it to be read. It ends with its
+        trial, or `stays` to the end of the group."""
         log = open(self.path(f"log-{self.tried}-{time.monotonic_ns()}"), "w+b")
         process = subprocess.Popen([*prefix, program(), *map(str, words)], stdout=subprocess.DEVNULL, stderr=log,
                                    env=environment() | kwargs.pop("variables", {}), **kwargs)
         process.said = lambda: (log.flush(), read_text(log.name))[1]
-        self.__dict__.setdefault("_processes", []).append(process)
+        if stays:
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+        else:
+            self._processes.append(process)
         return process
 
     def ends(self, process, codes, *words, seconds=120):
@@ -332,7 +337,8 @@ def persist_goes(bed):
                 if what == "umount -l":
                     bed.assertEqual(os.listdir(persist), [], "copies below the mount")
                 else:
-                    bed.assertEqual(len(glob.glob(persist + "/step-*")), 1)
+                    # One that was just made, and that before it.
+                    bed.assertLessEqual(len(glob.glob(persist + "/step-*")), 2)
     with bed.trial("it comes back"):
         bed.afresh()
         process = bed.begin(bed.command(persist=persist, keep=1, commit_every=1, steps=300))
@@ -556,7 +562,8 @@ def strangers(bed):
 def live_readers(bed):
     prompts = bed.write("prompts.jsonl", "".join(json.dumps({"prompt": f"a{i}"}) + "\n" for i in range(3)))
     bed.text_data()
-    process = bed.begin(bed.command(data=bed.path("data.txt"), tokenizer="bytes", commit_every=1, steps=1_000_000))
+    process = bed.begin(bed.command(data=bed.path("data.txt"), tokenizer="bytes", commit_every=1, steps=1_000_000),
+                        stays=True)
     bed.wait_for(lambda: os.path.exists(os.path.join(bed.output, "manifest-rank0")), process)
     common = ["--threads", 1]
     for i in range(8):
@@ -564,7 +571,7 @@ def live_readers(bed):
                 ("inspect", ["inspect", bed.output]), ("inspect --digests", ["inspect", bed.output, "--digests"]),
                 ("generate", ["generate", "--model", bed.output, "--prompt", "a", "--tokens", 4, *common]),
                 ("predict", ["predict", "--model", bed.output, "--data", prompts, "--tokens", 3, "--out",
-                             bed.path(f"answers-{i}"), *common]),
+                             bed.path(f"answers-{i}.jsonl"), *common]),
                 ("export", ["export", "--from", bed.output, "--to", bed.path(f"export-{i}")]),
                 ("report", ["report", bed.output])):
             with bed.trial(f"{name} {i}"):
@@ -1009,8 +1016,9 @@ def places(bed):
             bed.assertIn(result.returncode, (0, 2), result.stderr)
             bed.assertTrue(set(before) <= set(os.listdir(bed.model)))
             bed.assertTrue(os.path.isfile(bed.data))
-            bed.begin_afresh()
-            os.makedirs(bed.swap, exist_ok=True)
+            for folder in (bed.output, bed.swap):
+                shutil.rmtree(folder, ignore_errors=True)
+            os.makedirs(bed.swap)
 
 
 @fault("locks", "several at once on one OUTPUT", "one wins, the others end with 2")
@@ -1210,7 +1218,7 @@ def take(one):
         bed.tried += 1
         bed.failed.append((one.what, f"{type(error).__name__}: {error}"))
     finally:
-        bed.doCleanups_of_trial()
+        bed.end_processes()
         bed.doCleanups()
     return bed
 

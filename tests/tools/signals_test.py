@@ -347,7 +347,7 @@ class SignalsTest(CliTest):
                             "micro-batch was 2 and is now 1", "(--accumulate x ranks) were 1",
                             "dtype was bf16 and is now fp32", "clip was", "threads was 1",
                             "schedule was", "optimizer was adamw and is now sgd", "order was",
-                            "seq-len was 16 and is now 8", "; data was")
+                            "seq-len was 16 and is now 8", "; what --data ", "is not what the run was begun with")
         self.write("model-in/config.json",
                    cli_testing.json.dumps(dict(self.config, layer_norm_epsilon=1e-4)))
         self.assert_run(run(*self.command(resume=True, steps=6)), 2, "model was")

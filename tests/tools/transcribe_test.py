@@ -241,8 +241,8 @@ class TranscribeTest(CliTest):
         good = self.jsonl(self.said[:1])
         self.write("empty.wav", "")
         for name, row, *said in (  # speech_samples_test.cc has the others
-                ("a.jsonl", {"audio": "sounds", "text": "a"}, "a.jsonl:2", "a folder"),
-                ("b.jsonl", {"audio": "empty.wav", "text": "a"}, "b.jsonl:2", "the file is empty"),
+                ("a.jsonl", {"audio": "sounds", "text": "a"}, "a.jsonl:2", "not a plain file"),
+                ("b.jsonl", {"audio": "empty.wav", "text": "a"}, "b.jsonl:2", "it is empty"),
                 ("c.jsonl", {"text": "a"}, "c.jsonl:2", "--source-key")):
             bad = self.write(name, good + self.jsonl([row]))
             self.assert_run(self.transcribe(data=bad), 2, *said)

@@ -30,7 +30,7 @@ ModelConfig ChoiceConfig(const std::string& text) {
 ModelConfig Tied(const std::string& family) {
   const std::string llama =
       R"(", "vocab_size": 7, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
-      "intermediate_size": 8, "tie_word_embeddings": true})";
+      "num_key_value_heads": 2, "intermediate_size": 8, "tie_word_embeddings": true})";
   const std::string encoder = R"(", "vocab_size": 7, "hidden_size": 8, "num_hidden_layers": 1,
       "num_attention_heads": 2, "intermediate_size": 8, "architectures": [")";
   if (family == "gpt2") {

@@ -88,7 +88,7 @@ TEST_F(ModelFileTest, WhatIsNoPlainFileIsNotWaitedFor) {
 TEST_F(ModelFileTest, SizesAreBoundedAndPointersNamed) {
   WriteFile(scratch_ / "model/large.json", std::string(5000, ' '));
   ExpectError(ReadModelFile(scratch_ / "model", "large.json", 4999).status(),
-              StatusCode::kInvalidArgument, {"large.json has 4.88 KiB", "at most"});
+              StatusCode::kInvalidArgument, {"large.json has 5000 B", "at most"});
   for (const char* name : {"config.json", "tokenizer.json", "chat_template.jinja"}) {
     WriteFile(scratch_ / ("model/" + std::string(name)),
               "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n");

@@ -412,9 +412,11 @@ TEST_F(RunConfigTest, TheTrainersScheduleGivesWayToTheFilesScheduler) {
   for (const auto& [type, kind] : {std::pair{"WarmupLR", Kind::kWarmupLr},
                                    {"WarmupDecayLR", Kind::kWarmupDecayLr},
                                    {"OneCycle", Kind::kOneCycle}}) {
-    Config(absl::StrCat(R"({"scheduler": {"type": ")", type,
-                        R"(", "params": {"total_num_steps": 9}}})"));
-    if (kind == Kind::kOneCycle) Config(R"({"scheduler": {"type": "OneCycle"}})");
+    const char* const params = kind == Kind::kWarmupDecayLr ? R"({"total_num_steps": 9})"
+                               : kind == Kind::kOneCycle
+                                   ? R"({"cycle_min_lr": 1e-5, "cycle_max_lr": 1e-3})"
+                                   : "{}";
+    Config(absl::StrCat(R"({"scheduler": {"type": ")", type, R"(", "params": )", params, "}}"));
     const RunConfig config = Resolve();
     EXPECT_EQ(config.train.schedule.kind, kind);
     EXPECT_THAT(config.notes, testing::Contains(testing::HasSubstr(

@@ -235,7 +235,7 @@ TEST(ChatFormat, IsFoundBesideTheTokenizer) {
               {"chat_template.jinja:2"});
 }
 
-uint64_t HashOf(const std::string& text) {
+uint64_t RowHashOf(const std::string& text) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return hash;
@@ -275,10 +275,10 @@ TEST(ChatFormat, ToolsAndMacrosEqualTransformers) {
         continue;
       }
       ASSERT_TRUE(text.ok()) << text.status();
-      ASSERT_EQ(absl::StrFormat("%016x", HashOf(text->text)), hashes[i][0]) << text->text;
+      ASSERT_EQ(absl::StrFormat("%016x", RowHashOf(text->text)), hashes[i][0]) << text->text;
       const auto prompt = marked->RenderText(chat, true, kChatDay);
       ASSERT_TRUE(prompt.ok()) << prompt.status();
-      ASSERT_EQ(absl::StrFormat("%016x", HashOf(prompt->text)), hashes[i][1]) << prompt->text;
+      ASSERT_EQ(absl::StrFormat("%016x", RowHashOf(prompt->text)), hashes[i][1]) << prompt->text;
       const auto learnt = [](const ChatText& chat_text) {
         std::string all;
         for (const auto& [begin, end] : chat_text.learnt) {
@@ -289,7 +289,7 @@ TEST(ChatFormat, ToolsAndMacrosEqualTransformers) {
       };
       const auto by_tags = marked->Render(chat, kChatDay);
       ASSERT_TRUE(by_tags.ok()) << by_tags.status();
-      ASSERT_EQ(absl::StrFormat("%016x", HashOf(learnt(*by_tags))), hashes[i][2]);
+      ASSERT_EQ(absl::StrFormat("%016x", RowHashOf(learnt(*by_tags))), hashes[i][2]);
       // Where the generation prompt writes an empty thought, that is not learnt.
       if (name == "observations" && rows[i].contains("chat_template_kwargs")) continue;
       const auto found = unmarked->Render(chat, kChatDay);

@@ -6,10 +6,10 @@
 namespace spillway {
 namespace {
 
-using Tokens = std::vector<int64_t>;
+using PairTokenIds = std::vector<int64_t>;
 
 struct PairTokens {
-  Tokens prompt, completion;
+  PairTokenIds prompt, completion;
   bool operator==(const PairTokens&) const = default;
 };
 
@@ -17,7 +17,7 @@ PairTokens EncodePairWith(PairEncoder& encoder, const std::string& prompt,
                           const std::string& completion) {
   PairTokens out;
   const auto take = [&](const std::vector<uint32_t>& tokens, bool of_prompt) {
-    Tokens& part = of_prompt ? out.prompt : out.completion;
+    PairTokenIds& part = of_prompt ? out.prompt : out.completion;
     part.insert(part.end(), tokens.begin(), tokens.end());
     return absl::OkStatus();
   };
@@ -42,7 +42,7 @@ TEST(PairEncoder, BothTogetherSayTheText) {
       if (place < text.size() && (text[place] & 0xc0) == 0x80) continue;
       PairTokens pair = EncodePairWith(encoder, text.substr(0, place), text.substr(place));
       EXPECT_EQ(pair.prompt, *tokenizer->Encode(text.substr(0, place))) << name;
-      Tokens all = pair.prompt;
+      PairTokenIds all = pair.prompt;
       all.insert(all.end(), pair.completion.begin(), pair.completion.end());
       EXPECT_EQ(*tokenizer->Decode(all), written) << name << " at " << place;
     }
@@ -58,15 +58,15 @@ TEST(PairEncoder, NoSpaceIsPutBeforeACompletion) {
           std::pair{"", "alone"}, std::pair{"nothing", ""}}) {
       const std::string text = absl::StrCat(prompt, completion);
       const PairTokens pair = EncodePairWith(encoder, prompt, completion);
-      Tokens all = pair.prompt;
+      PairTokenIds all = pair.prompt;
       all.insert(all.end(), pair.completion.begin(), pair.completion.end());
       EXPECT_EQ(all, *tokenizer->Encode(text)) << name << ": " << text;
     }
     // The space is the prompt's, as when a text is generated from it.
     const PairTokens apart = EncodePairWith(encoder, "Say ", "yes");
     EXPECT_EQ(apart.prompt, *tokenizer->Encode("Say "));
-    Tokens inside = *tokenizer->Encode("(yes");
-    const Tokens bracket = *tokenizer->Encode("(");
+    PairTokenIds inside = *tokenizer->Encode("(yes");
+    const PairTokenIds bracket = *tokenizer->Encode("(");
     inside.erase(inside.begin(), inside.begin() + static_cast<std::ptrdiff_t>(bracket.size()));
     EXPECT_EQ(apart.completion, inside) << name;
   }
@@ -98,7 +98,7 @@ TEST(PairEncoder, PartsMayBeLong) {
     prompt.resize(prompt.size() - 1);  // first a space, then letters
     const PairTokens pair = EncodePairWith(encoder, prompt, inside ? "n" + completion : completion);
     EXPECT_EQ(pair.prompt, *tokenizer->Encode(prompt));
-    Tokens all = pair.prompt;
+    PairTokenIds all = pair.prompt;
     all.insert(all.end(), pair.completion.begin(), pair.completion.end());
     EXPECT_EQ(*tokenizer->Decode(all), prompt + (inside ? "n" : "") + completion);
   }

@@ -188,7 +188,8 @@ TEST(TokenizerContinuations, EqualTransformers) {
         return some;
       };
       TextDecoder decoder(tokenizer.get());
-      ASSERT_TRUE(decoder.Begin(written(0, cut)).ok());
+      const absl::Status begun = decoder.Begin(written(0, cut));
+      ASSERT_TRUE(begun.ok()) << begun;
       for (const int64_t token : written(cut, tokens.size())) {
         ASSERT_TRUE(decoder.Next(token).ok());
       }

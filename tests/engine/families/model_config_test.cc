@@ -227,7 +227,8 @@ TEST(ModelTaskFlag, TakesThePlaceOfArchitectures) {
     const std::string text = absl::StrCat(
         R"({"model_type": ")", c.type, R"(", "architectures": )", c.architectures,
         R"(, "vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
-            "num_heads": 2, "decoder_start_token_id": 0, "num_key_value_heads": 2})");
+            "num_heads": 2, "decoder_start_token_id": 0, "num_key_value_heads": 2,
+            "encoder_attention_heads": 2, "decoder_attention_heads": 2})");
     const JsonDocument document = *ParseStrictJson(text, "config.json");
     const auto config = ParseModelConfig(document, "", c.task);
     ASSERT_TRUE(config.ok()) << config.status();

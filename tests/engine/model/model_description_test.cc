@@ -82,7 +82,8 @@ TEST(Decay, RangesLeaveOutWhatIsSpared) {
   using Decay = OptimizerSpec::Decay;
   const auto starts = [&](Decay decay) {
     std::vector<uint64_t> found;
-    for (const ParameterRange& range : DecayedRanges(model, decay)[0]) found.push_back(range.begin);
+    const auto by_unit = DecayedRanges(model, decay);
+    for (const ParameterRange& range : by_unit[0]) found.push_back(range.begin);
     return found;
   };
   const auto& all = model.units[0].parameters;

@@ -251,7 +251,7 @@ TEST_F(SafetensorsModelWriterTest, AnUnfinishedExportLeavesTheOldOneOrNone) {
   }
   const absl::Status unfinished = SafetensorsModel::Open(scratch_ / "").status();
   EXPECT_EQ(unfinished.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(unfinished.message(), testing::HasSubstr("but no model.safetensors"));
+  EXPECT_THAT(unfinished.message(), testing::HasSubstr("and no model.safetensors"));
 }
 
 }  // namespace

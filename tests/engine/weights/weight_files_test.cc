@@ -107,7 +107,7 @@ TEST_F(WeightFilesTest, AGitLfsPointerIsNamed) {
 TEST_F(WeightFilesTest, FilesOfTorchAreReadUnderAnyName) {
   for (const char* name : {"model.pt", "weights.pth", "pytorch_model.bin", "consolidated.00.pth"}) {
     Write(name, Torch());
-    const auto model = SafetensorsModel::Open(scratch_ / "");
+    const auto model = SafetensorsModel::Open(scratch_.path());
     ASSERT_TRUE(model.ok()) << model.status();
     EXPECT_NE((*model)->Find("table"), nullptr);
     EXPECT_EQ((*model)->Stored("table")->file, scratch_ / name);
@@ -144,7 +144,8 @@ TEST_F(WeightFilesTest, ShardsOfTorchAreReadByTheirIndex) {
   EXPECT_EQ((*model)->tensors().size(), 12u);
   std::vector<float> bias(3);
   ASSERT_TRUE((*model)->Read("layer.bias", 0, 3, bias.data()).ok());
-  EXPECT_EQ(bias, std::vector<float>(3, -1));
+  // A step of AdamW has moved it from -1.
+  for (const float value : bias) EXPECT_NEAR(value, -1.00099, 1e-6);
   Remove("pytorch_model-00002-of-00002.bin");
   ExpectError(SafetensorsModel::Open(scratch_ / "").status(), StatusCode::kInvalidArgument,
               {"00002-of-00002.bin is missing", "pytorch_model.bin.index.json names it"});
