@@ -13,9 +13,9 @@
 namespace spillway {
 namespace {
 
-// Tied logits are trained with the embedding that they are, whichever modules to save name them:
-// such a module that has nothing else goes from the list.
-absl::Status TakeTiedLogits(const ModelShape& shape, std::vector<std::string>& saved) {
+// What is tied to the embedding is trained with it, whichever modules to save name it: a module
+// that has nothing else goes from the list.
+absl::Status TakeTied(const ModelShape& shape, std::vector<std::string>& saved) {
   const auto is_in_model = [&](const std::string& name) {
     for (const UnitDescription& unit : shape.model.units) {
       for (const ParameterDescription& parameter : unit.parameters) {
@@ -29,16 +29,19 @@ absl::Status TakeTiedLogits(const ModelShape& shape, std::vector<std::string>& s
       return IsInModule(ModuleOf(parameter), name);
     });
   };
-  const auto logits = std::find_if(saved.begin(), saved.end(), [&](const std::string& name) {
-    return IsInModule(ModuleOf(shape.tied_head), name) && !is_in_model(name);
-  });
-  if (logits == saved.end()) return absl::OkStatus();
+  const auto is_tied = [&](const std::string& name) {
+    return !is_in_model(name) &&
+           std::any_of(shape.tied_names.begin(), shape.tied_names.end(),
+                       [&](const std::string& tied) { return IsInModule(ModuleOf(tied), name); });
+  };
+  const auto tied = std::find_if(saved.begin(), saved.end(), is_tied);
+  if (tied == saved.end()) return absl::OkStatus();
   if (!saves(shape.tied_to)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the module to save ", *logits, " is the matrix of logits, which the model ties to ",
-        ModuleOf(shape.tied_to), ": name that module, and both are trained as one"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the module to save ", *tied, " has a matrix that the model ties to ",
+                     ModuleOf(shape.tied_to), ": name that module, and both are trained as one"));
   }
-  saved.erase(logits);
+  saved.erase(std::remove_if(saved.begin(), saved.end(), is_tied), saved.end());
   return absl::OkStatus();
 }
 
@@ -92,7 +95,7 @@ absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, const ModelS
   if (shape.tied_to.empty()) {
     lora.ties = false;
   } else {
-    RETURN_IF_ERROR(TakeTiedLogits(shape, saved));
+    RETURN_IF_ERROR(TakeTied(shape, saved));
   }
   const auto save = [&](const std::string& module) {
     const bool there = std::any_of(saved.begin(), saved.end(), [&](const std::string& name) {

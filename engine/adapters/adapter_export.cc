@@ -138,7 +138,8 @@ void SaveTied(const StateSource& state, const TensorNames& names, LoraConfig& lo
         lora.modules_to_save.push_back(ModuleOf(all[i]));
         config["modules_to_save"].push_back(lora.modules_to_save.back());
       }
-      if (all.size() > 1 && parameter.name == names.tied_to) config["ensure_weight_tying"] = true;
+      // Of more than two tied modules PEFT (0.21) makes a model that cannot compute.
+      if (all.size() == 2 && parameter.name == names.tied_to) config["ensure_weight_tying"] = true;
     }
   }
 }

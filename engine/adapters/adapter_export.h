@@ -25,8 +25,9 @@ absl::StatusOr<std::optional<nlohmann::json>> SavedAdapterConfig(
 
 // Writes adapter_model.safetensors, then adapter_config.json (`config`) into `to`, created where
 // missing: all adapters, modules to save with their buffers and what is tied to them (as modules to
-// save of their own, with ensure_weight_tying, so that PEFT has the same model), and biases, in
-// `dtype`; what of them was frozen too. `names`: the model's, as transformers has them.
+// save of their own, with ensure_weight_tying if there are two, so that PEFT has the same model),
+// and biases, in `dtype`; what of them was frozen too. `names`: the model's, as transformers has
+// them.
 absl::Status ExportAdapter(const StateSource& state, const nlohmann::json& config, DType dtype,
                            const std::string& to, const TensorNames& names,
                            FileSystem& files = FileSystem::Real());

@@ -28,8 +28,8 @@ std::string ShapeText(const std::vector<uint64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
-// The module of the model, its logits included, whose adapter or adapted weight a tensor is by its
-// name; "": none. `written`: the name without PEFT's prefix.
+// The module whose adapter or adapted weight a tensor is by its name, if it is one of the model
+// that is no linear layer, or its logits; "": none. `written`: the name without PEFT's prefix.
 std::string ModuleBeside(absl::string_view written, const TensorNames& names) {
   bool adapts = false;
   for (const absl::string_view end : {".lora_A.weight", ".lora_B.weight", ".lora_embedding_A",
@@ -40,7 +40,7 @@ std::string ModuleBeside(absl::string_view written, const TensorNames& names) {
   const std::string weight = absl::StrCat(written, ".weight");
   const bool there =
       names.shapes.contains(weight) || names.aliases.contains(weight) || weight == names.head;
-  return there ? std::string(written) : "";
+  return there && !names.linear.contains(weight) ? std::string(written) : "";
 }
 
 // As files of older versions of PEFT have them with bias "all".
@@ -136,6 +136,10 @@ absl::Status AdapterFile::Match(const ModelDescription& model, const AdapterLayo
   Shapes shapes = expected;
   for (const auto& [name, shape] : names.shapes) {  // buffers, which older adapters lack
     if (IsSaved(config_, name)) shapes.emplace(name, shape);
+  }
+  for (const auto& [alias, name] : names.aliases) {  // a bias that is in a tied module, too
+    const auto found = names.shapes.find(name);
+    if (IsSaved(config_, alias) && found != names.shapes.end()) shapes.emplace(*found);
   }
   for (const SafetensorsTensor& tensor : file_->tensors()) {
     RETURN_IF_ERROR(MatchTensor(tensor, shapes, names));

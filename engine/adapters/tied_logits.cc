@@ -35,15 +35,15 @@ absl::StatusOr<bool> IsEqual(const AdapterFile& adapter, const std::string& name
 
 // Whether the model that the adapter makes is still tied.
 absl::StatusOr<bool> StaysTied(const AdapterFile& adapter, const std::string& model_directory,
-                               const TensorNames& names) {
+                               const TensorNames& names, const std::string& tokens) {
   const LoraConfig& lora = adapter.config();
-  const std::vector<std::string> all = NamesOfParameter(names, names.tied_to);
-  const bool saves_tokens = IsSaved(lora, names.tied_to);
+  const std::vector<std::string> all = NamesOfParameter(names, tokens);
+  const bool saves_tokens = IsSaved(lora, tokens);
   bool saves_any = saves_tokens;
   for (const std::string& name : all) saves_any = saves_any || IsSaved(lora, name);
   if (!saves_any) return true;
   uint64_t elements = 1;
-  for (const uint64_t size : names.shapes.at(names.tied_to)) elements *= size;
+  for (const uint64_t size : names.shapes.at(tokens)) elements *= size;
   // Of a copy that its file lacks Match says so.
   if (saves_tokens && !adapter.HasWritten(all[0], elements)) return true;
 
@@ -65,7 +65,7 @@ absl::StatusOr<bool> StaysTied(const AdapterFile& adapter, const std::string& mo
     ASSIGN_OR_RETURN(
         const bool equal,
         IsEqual(adapter, all[i], elements, [&](uint64_t first, uint64_t count, float* out) {
-          if (base) return base->Read(names.tied_to, first, count, out);
+          if (base) return base->Read(tokens, first, count, out);
           return adapter.ReadWritten(all[0], first, count, out);
         }));
     if (!equal) return false;
@@ -78,19 +78,20 @@ absl::StatusOr<bool> StaysTied(const AdapterFile& adapter, const std::string& mo
 absl::Status UntieForAdapter(const std::string& adapter_directory,
                              const std::string& model_directory, ModelConfig* config) {
   const TensorNames names = TensorNamesOf(*config);
-  if (names.tied_to.empty()) return absl::OkStatus();
+  const std::string tokens = config->shape.tied_to;
+  if (tokens.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const auto adapter, AdapterFile::Open(adapter_directory));
-  ASSIGN_OR_RETURN(const bool tied, StaysTied(*adapter, model_directory, names));
+  ASSIGN_OR_RETURN(const bool tied, StaysTied(*adapter, model_directory, names, tokens));
   if (tied) return absl::OkStatus();
   auto untied = WithUntiedLogits(*config);
   if (!untied.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "PEFT has trained ", names.tied_to, " and ", names.head,
-        ", which the model ties, apart: ", untied.status().message(),
-        ". Train the adapter with ensure_weight_tying=True in its LoraConfig, or let PEFT merge "
-        "it"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("PEFT has trained ", tokens,
+                     " apart from what the model ties to it: ", untied.status().message(),
+                     ". Let PEFT merge it, or train the embedding here (--modules-to-save ",
+                     ModuleOf(tokens), ")"));
   }
-  LogInfo(absl::StrCat(names.head, " is apart from ", names.tied_to,
+  LogInfo(absl::StrCat(names.head, " is apart from ", tokens,
                        ", which the model's files tie: PEFT trained a copy of one of them"));
   *config = *std::move(untied);
   return absl::OkStatus();

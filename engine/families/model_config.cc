@@ -118,6 +118,16 @@ absl::StatusOr<std::string> ArchitectureFor(ConfigReader& reader, const Family& 
   return is_meant ? "" : meant.front();
 }
 
+void NameTied(const Family& family, ModelConfig& config) {
+  const std::string& tokens = config.decoder.names.tokens;
+  std::vector<std::string>& names = config.shape.tied_names;
+  if (config.decoder.tied) names.push_back(config.decoder.names.logits);
+  for (const auto& [alias, name] : family.aliases) {
+    if (family.repeats && name == tokens) names.push_back(alias);
+  }
+  if (!names.empty()) config.shape.tied_to = tokens;
+}
+
 absl::StatusOr<ModelConfig> Parse(const JsonDocument& document, const std::string& pointer) {
   ConfigReader reader(document, pointer);
   ASSIGN_OR_RETURN(const Family* const family, FindFamily(reader));
@@ -137,10 +147,7 @@ absl::StatusOr<ModelConfig> Parse(const JsonDocument& document, const std::strin
   }
   RETURN_IF_ERROR(reader.status());
   config.shape = config.resnet ? ShapeOf(*config.resnet) : ShapeOf(config.decoder);
-  if (!config.resnet && config.decoder.tied) {
-    config.shape.tied_head = config.decoder.names.logits;
-    config.shape.tied_to = config.decoder.names.tokens;
-  }
+  if (!config.resnet) NameTied(*family, config);
   const absl::Status laid_out = LayOutParameters(config.shape.model);
   if (!laid_out.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(document.file, ": ", laid_out.message()));

@@ -128,16 +128,14 @@ absl::StatusOr<nlohmann::json> InspectDirectory(const std::string& path,
   if (commit.ok()) return InspectRun(path, progress, digests);
   if (!absl::IsNotFound(commit.status())) return commit.status();
   if (const auto freed = ReadFreedState(path); freed.ok()) return InspectFreed(path, *freed);
+  const auto weights = FindWeightFiles(path);
+  if (weights.ok()) return InspectModel(path);
   for (const char* name : {kAdapterWeightsName, kFormerAdapterWeightsName}) {
     const std::string file = absl::StrCat(path, "/", name);
-    const bool is_adapter = Has(path, kAdapterConfigName) || !Has(path, "config.json");
-    if (is_adapter && Exists(file)) return InspectFile(file);
+    if (Exists(file)) return InspectFile(file);
   }
-  // Of a model, which weights in it are not read is said as train says it.
-  const auto weights = FindWeightFiles(path);
-  if (weights.ok() || Has(path, "config.json")) {
-    return absl::IsNotFound(weights.status()) ? NothingIn(path) : InspectModel(path);
-  }
+  // A model's weights that are not read are named as train names them.
+  if (Has(path, "config.json") && !absl::IsNotFound(weights.status())) return weights.status();
   RETURN_IF_ERROR(DescribeShardedCheckpoint(path));
   return NothingIn(path);
 }

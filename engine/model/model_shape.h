@@ -39,8 +39,9 @@ struct ModelShape {
   bool labels_tokens = false;  // each token of them by itself
   bool masked = false;         // it finds tokens that are masked
   bool tied = false;           // logits are what the embedding's matrix makes
-  // Of tied logits: what transformers calls their matrix, and the parameter that it is.
-  std::string tied_head = "", tied_to = "";
+  // What transformers calls the parameter `tied_to` besides: tied logits, the embeddings of stacks.
+  std::vector<std::string> tied_names = {};
+  std::string tied_to = "";
   std::set<std::string> frozen = {};  // parameters that are not trained, whatever is
   bool has_logits() const { return causal || masked; }
 

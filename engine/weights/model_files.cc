@@ -46,21 +46,15 @@ bool IsOwnName(absl::string_view name) {
   return IsTokenizerName(name) || absl::c_linear_search(kCopiedFiles, name);
 }
 
-// Names model.ends in the generation_config.json, which is made of the config where it is missing.
-absl::Status SaveEnds(const ModelFiles& model, const std::string& to, FileSystem& files) {
-  json given;
-  if (Exists(absl::StrCat(model.directory, "/", kGenerationConfig), files)) {
-    ASSIGN_OR_RETURN(const std::string text,
-                     ReadModelFile(model.directory, kGenerationConfig, kSmallFileBytes, files));
-    given = ParseShallowJson(text);
-    if (!given.is_object()) return absl::OkStatus();  // whoever reads it says what is wrong
-  }
-  const std::optional<json> ending = GenerationConfigWithEnds(given, model.config, model.ends);
-  if (!ending) return absl::OkStatus();
+// The text of a generation_config.json with model.ends in it, which is made of the config where it
+// is missing (""): "" if there is none then, either. REQUIRES: `given` is "" or a JSON object.
+std::string WithEnds(const ModelFiles& model, const std::string& given) {
+  const json parsed = given.empty() ? json() : ParseShallowJson(given);
+  const std::optional<json> ending = GenerationConfigWithEnds(parsed, model.config, model.ends);
+  if (!ending) return given;
   LogInfo(absl::StrCat("texts of the trained model end at the tokens ",
                        (*ending)["eos_token_id"].dump(), ", as its ", kGenerationConfig, " says"));
-  return WriteFileAtomically(files, absl::StrCat(to, "/", kGenerationConfig),
-                             ending->dump(2) + "\n", FileAccess::kShared);
+  return ending->dump(2) + "\n";
 }
 
 absl::Status CopyFile(FileSystem& files, const std::string& from, const std::string& to) {
@@ -229,12 +223,16 @@ absl::Status SaveModelFiles(const ModelFiles& model, const std::string& to, File
   ASSIGN_OR_RETURN(const auto before, OwnFiles(files, to));
   // Where there is no generation_config.json, its readers derive all of it from config.json.
   for (const char* name : kCopiedFiles) {
-    if (!Exists(absl::StrCat(model_directory, "/", name), files)) continue;
-    ASSIGN_OR_RETURN(const std::string content, ReadCopiedFile(files, model_directory, name));
+    std::string content;
+    if (Exists(absl::StrCat(model_directory, "/", name), files)) {
+      ASSIGN_OR_RETURN(content, ReadCopiedFile(files, model_directory, name));
+    }
+    if (name == absl::string_view(kGenerationConfig)) content = WithEnds(model, content);
+    if (content.empty()) continue;
+    // Once: RemoveFormer knows files by their inodes, which a second write could bring back.
     RETURN_IF_ERROR(
         WriteFileAtomically(files, absl::StrCat(to, "/", name), content, FileAccess::kShared));
   }
-  RETURN_IF_ERROR(SaveEnds(model, to, files));
   if (model.tokenizer != nullptr) {
     RETURN_IF_ERROR(model.tokenizer->Save(to));
     RETURN_IF_ERROR(SaveTemplates(files, model_directory, to));

@@ -340,11 +340,10 @@ class StateDict {
       root = *inner;
     }
     const std::vector<uint32_t>& items = At(root).items;
-    if (items.size() > 1 && At(items[0]).kind == Kind::kText && At(items[1]).kind == Kind::kCall) {
-      return Unread(
-          absl::StrCat("'", At(items[0]).text, "' is ", What(items[1]), ", and no tensor"));
-    }
-    return Unread("its dict has no tensors");
+    if (items.size() < 2 || At(items[0]).kind != Kind::kText)
+      return Unread("its dict has no tensors");
+    return Unread(
+        absl::StrCat("its dict has no tensors: '", At(items[0]).text, "' is ", What(items[1])));
   }
 
   // The dict in `dict` under one of the names of a state dict.

@@ -227,10 +227,11 @@ class LoraTest(CliTest):
     def test_tied_logits_and_modules_to_save(self):
         """What PEFT would not tie is written for it as a module of its own."""
         self.write("tied/config.json", LLAMA | {"tie_word_embeddings": True})
+        shutil.copy(os.path.join(self.base, "bytes.json"), self.path("tied"))
         kept = {name: t[1] for name, t in read_tensors(self.base).items() if name != "lm_head.weight"}
         self.write("tied/model.safetensors", safetensors(kept))
         flags = {"model": self.path("tied"), "steps": 2, "lr": 3e-2}
-        self.assert_run(self.adapt(**flags, modules_to_save="lm_head"), 2, "lm_head is the matrix of logits",
+        self.assert_run(self.adapt(**flags, modules_to_save="lm_head"), 2, "the module to save lm_head",
                         "model.embed_tokens")
         said = []
         for names in ("embed_tokens", "embed_tokens,lm_head"):

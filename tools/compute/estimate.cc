@@ -419,7 +419,8 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& given) {
   if (trainable && trainable->config.untied) {
     input.shape.model = trainable->config.shape.model;
     input.shape.tied = false;
-    input.shape.tied_head = input.shape.tied_to = "";
+    input.shape.tied_names.clear();
+    input.shape.tied_to.clear();
   }
   FreezeRule freeze = config.train.freeze;
   const bool freezes =

@@ -152,9 +152,13 @@ TEST_F(RunStorageTest, WhatAKilledRunLeftIsNamedAndTakenOnlyWhenTold) {
 TEST_F(RunStorageTest, OverwriteRemovesARunAndNothingElse) {
   TrainOptions options = Options();
   ASSERT_EQ(Killed(options, /*steps=*/3), "");
-  fs::create_directory(folder_ / "out/model");
+  fs::create_directories(folder_ / "out/model/additional_chat_templates");
   for (const char* name : {"metrics.jsonl", "report.html", "model/model.safetensors",
-                           "model/config.json", "model/notes.pdf", "slurm-17.out"}) {
+                           "model/config.json", "model/notes.pdf", "slurm-17.out",
+                           // What a tokenizer is kept in, and templates beside its own.
+                           "model/chat_template.jinja", "model/tokenizer.model",
+                           "model/spiece.model", "model/sentencepiece.bpe.model",
+                           "model/merges.txt", "model/additional_chat_templates/tool_use.jinja"}) {
     std::ofstream(folder_ / absl::StrCat("out/", name)) << "x";
   }
   EXPECT_EQ(Begin(options).status().code(), absl::StatusCode::kAlreadyExists);

@@ -5,6 +5,8 @@
 
 #include "engine/weights/pickle.h"
 #include "engine/weights/safetensors.h"
+#include "io/file.h"
+#include "io/file_system.h"
 #include "nlohmann/json.hpp"
 #include "tests/engine/format_testing.h"
 
@@ -99,9 +101,12 @@ TEST(TorchFile, NothingOfAPickleIsRun) {
       23);
   const std::string command = "touch " + (scratch / "ran");
   pickle += std::string({static_cast<char>(command.size()), 0, 0, 0}) + command + "\x85Rs.";
-  std::string file = Content("legacy.bin");
+  const std::string file = Content("legacy.bin");
   const size_t state = file.find("collections\nOrderedDict") - 3;
-  EXPECT_FALSE(OpenTorchBytes(file.substr(0, state) + pickle + file.substr(state)).ok());
+  const std::string no_storages = "\x80\x02].";
+  ExpectError(OpenTorchBytes(file.substr(0, state) + pickle + no_storages),
+              StatusCode::kInvalidArgument,
+              {"its dict has no tensors: 'a' is an object that os.system makes"});
   EXPECT_FALSE(Exists(scratch / "ran"));
 }
 
@@ -132,9 +137,10 @@ TEST(TorchFile, RefusesTensorsBeyondTheirStorage) {
 TEST(TorchFile, DrawnChangesOfBytesAreReadOrRefused) {
   std::mt19937 random(20261130);
   int read = 0;
+  const ScratchDirectory scratch;
   for (const char* name : {"zip.bin", "legacy.bin", "protocol4.pt", "training.pt"}) {
     const std::string whole = Content(name);
-    for (int i = 0; i < 1500; ++i) {
+    for (int i = 0; i < 500; ++i) {
       std::string changed = whole;
       for (int change = static_cast<int>(random() % 4); change >= 0; --change) {
         const size_t at = random() % changed.size();
@@ -154,7 +160,6 @@ TEST(TorchFile, DrawnChangesOfBytesAreReadOrRefused) {
         }
         if (changed.empty()) changed = whole;
       }
-      const ScratchDirectory scratch;
       WriteFile(scratch / "m.bin", changed);
       const auto file = SafetensorsFile::Open(scratch / "m.bin");
       if (!file.ok()) {
@@ -170,7 +175,7 @@ TEST(TorchFile, DrawnChangesOfBytesAreReadOrRefused) {
       }
     }
   }
-  EXPECT_GT(read, 300);
+  EXPECT_GT(read, 100);
 }
 
 class TextSource final : public ByteSource {
