@@ -17,6 +17,7 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 absl::StatusOr<ModelConfig> Parse(const std::string& text) {
   absl::StatusOr<JsonDocument> document = ParseStrictJson(text, "config.json");
@@ -30,6 +31,61 @@ std::string Refusal(const std::string& key, const std::string& value) {
   if (config.ok() && !config->unsupported.empty()) return config->unsupported.front();
   EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument) << key << " " << value;
   return std::string(config.status().message());
+}
+
+TEST(ModelConfigKeys, AMissingModelTypeIsGuessedFromOtherKeys) {
+  const struct {
+    const char *config, *type;
+  } cases[] = {
+      {R"({"hidden_size": 8, "type_vocab_size": 2, "intermediate_size": 8})", "bert"},
+      {R"({"architectures": ["GPT2LMHeadModel"]})", "gpt2"},
+      {R"({"architectures": ["T5ForConditionalGeneration"], "d_model": 8})", "t5"},
+      {R"({"architectures": ["DistilBertForMaskedLM"]})", "distilbert"},
+      {R"({"architectures": ["LlamaForCausalLM"]})", "llama"},
+  };
+  for (const auto& c : cases) {
+    EXPECT_THAT(std::string(Parse(c.config).status().message()),
+                AllOf(HasSubstr("model_type is missing"),
+                      HasSubstr(absl::StrCat("add \"model_type\": \"", c.type, "\""))))
+        << c.config;
+  }
+  // An ALBERT has BERT's keys, and nothing tells what the last one is.
+  for (const char* config : {R"({"type_vocab_size": 2, "intermediate_size": 8,
+                                 "embedding_size": 4})",
+                             R"({"hidden_size": 8})"}) {
+    EXPECT_THAT(std::string(Parse(config).status().message()),
+                AllOf(HasSubstr("model_type is missing; supported"), Not(HasSubstr("add "))));
+  }
+}
+
+TEST(ModelConfigKeys, QuantisedWeightsAreNamedByWhoHasQuantisedThem) {
+  for (const char* key : {"quantization", "quantization_config"}) {
+    EXPECT_THAT(Refusal(key, R"({"group_size": 64, "bits": 4})"),
+                AllOf(HasSubstr("config.json:2"), HasSubstr("MLX"), HasSubstr("bits 4")));
+  }
+  EXPECT_THAT(Refusal("quantization_config", R"({"quant_method": "gptq", "bits": 4,
+                                                 "group_size": 128})"),
+              AllOf(HasSubstr("gptq"), Not(HasSubstr("MLX"))));
+  EXPECT_THAT(Refusal("quantization_config", R"({"load_in_4bit": true})"), HasSubstr("fp4"));
+  EXPECT_THAT(Refusal("quantization_config", R"({"bits": 4})"), HasSubstr("quant_method null"));
+  // Files of older transformers name no method.
+  const struct {
+    const char* quantisation;
+    PackedFormat format;
+  } cases[] = {
+      {R"({"load_in_8bit": true})", PackedFormat::kInt8},
+      {R"({"load_in_8bit": true, "load_in_4bit": false, "llm_int8_threshold": 6.0})",
+       PackedFormat::kInt8},
+      {R"({"load_in_4bit": true, "bnb_4bit_quant_type": "nf4"})", PackedFormat::kNf4},
+      {R"({"quant_method": "bitsandbytes", "load_in_8bit": true})", PackedFormat::kInt8},
+  };
+  for (const auto& c : cases) {
+    const auto config = Parse(
+        absl::StrCat(R"({"model_type": "gpt2", "quantization_config": )", c.quantisation, "}"));
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_TRUE(config->unsupported.empty()) << config->unsupported.front();
+    EXPECT_EQ(QuantisedAs(config->original), c.format) << c.quantisation;
+  }
 }
 
 TEST(Gpt2Config, DefaultsAreTransformers) {
