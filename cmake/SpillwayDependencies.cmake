@@ -78,7 +78,7 @@ function(spillway_find_shared target header library package)
 endfunction()
 spillway_find_shared(sndfile sndfile.h sndfile libsndfile1-dev)
 spillway_find_shared(soxr soxr.h soxr libsoxr-dev)
-set_target_properties(spillway::soxr PROPERTIES INTERFACE_LINK_LIBRARIES "${CMAKE_DL_LIBS}") # engine/data/resampler.h loads it
+set_target_properties(spillway::soxr PROPERTIES INTERFACE_LINK_LIBRARIES "${CMAKE_DL_LIBS}") # engine/media/resampler.h loads it
 spillway_find_shared(fftw fftw3.h fftw3 libfftw3-dev)
 spillway_find(jpeg jpeglib.h jpeg libjpeg62-turbo-dev)
 spillway_find(zlib zlib.h z zlib1g-dev)

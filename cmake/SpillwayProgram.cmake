@@ -10,7 +10,7 @@ if(SPILLWAY_CUDA)
 else()
   string(APPEND build_kind ", without CUDA")
 endif()
-set_source_files_properties(tools/build_info.cc tools/compute_library.cc tools/compute/compute_library.cc PROPERTIES
+set_source_files_properties(tools/build_info.cc tools/compute_library.cc tools/compute/library_entry.cc PROPERTIES
   COMPILE_DEFINITIONS "SPILLWAY_VERSION=\"${PROJECT_VERSION}\";SPILLWAY_BUILD_KIND=\"${build_kind}\"")
 set_property(SOURCE tools/build_info.cc APPEND PROPERTY
   COMPILE_DEFINITIONS "SPILLWAY_TORCH_VERSION=\"${SPILLWAY_TORCH_VERSION}\"")

@@ -27,10 +27,10 @@ FLOORS = [
     "swap/plan", "swap/device", "swap/store", "swap/mover", "swap/forecast",
     "engine/base", "engine/numeric", "engine/measures", "engine/machine", "engine/cuda", "engine/options", "engine/model",
     "engine/families",
-    "engine/plan", "engine/data", "engine/ranks", "engine/estimate", "engine/tuning", "engine/weights",
-    "engine/adapters",
+    "engine/chat", "engine/tokenizers", "engine/media", "engine/data",
+    "engine/ranks", "engine/estimate", "engine/tuning", "engine/weights", "engine/adapters",
     "engine/run", "engine/config", "engine/report", "engine/train", "engine/inspect",
-    "engine/torch", "engine/layers",
+    "engine/torch", "engine/datasets", "engine/generation", "engine/layers",
     "swap/device/cuda", "engine/torch/cuda",
     "tools", "tools/compute", "examples", "bench",
 ]
@@ -47,8 +47,8 @@ TEST_FLOORS = {"io": "io", "swap": "swap/forecast", "sim": "swap/mover", "device
 # What a plan is made of: plain values, which no thread shares.
 PURE, NOT_PURE = "swap/plan", "io/base/mutex.h"
 # Folders that may include LibTorch's headers: the program (tools) is linked without it.
-TORCH_FOLDERS = {"engine/torch", "engine/torch/cuda", "engine/layers", "tools/compute", "examples",
-                 "tests/torch", "tests/tools"}
+TORCH_FOLDERS = {"engine/torch", "engine/torch/cuda", "engine/datasets", "engine/generation", "engine/layers",
+                 "tools/compute", "examples", "tests/torch", "tests/tools"}
 
 # A class larger than this holds several ideas, unless its header says why not.
 MOST_LINES, MOST_FIELDS = 500, 20

@@ -67,7 +67,7 @@ absl::StatusOr<EncodedText> TextPairEncoder::Encode(const LabelledText& text) {
 }
 
 absl::StatusOr<std::unique_ptr<LabelledSamples>> LabelledSamples::Read(
-    const std::vector<std::string>& files, const DecoderConfig& config,
+    const std::vector<std::string>& files, const TransformerConfig& config,
     const LabelledSamplesOptions& options) {
   SPILLWAY_CHECK(config.classifier && config.classifier->problem);
   const ClassifierConfig& classifier = *config.classifier;
@@ -91,7 +91,7 @@ absl::StatusOr<std::unique_ptr<LabelledSamples>> LabelledSamples::Read(
 }
 
 absl::StatusOr<int64_t> LabelledSamples::AddTexts(const std::string& file,
-                                                  const DecoderConfig& config,
+                                                  const TransformerConfig& config,
                                                   const LabelledSamplesOptions& options) {
   const ClassifierConfig& classifier = *config.classifier;
   TextPairEncoder encoder(options.tokenizer, &config, options.seq_len);
@@ -106,7 +106,7 @@ absl::StatusOr<int64_t> LabelledSamples::AddTexts(const std::string& file,
 }
 
 absl::StatusOr<int64_t> LabelledSamples::AddWords(const std::string& file,
-                                                  const DecoderConfig& config,
+                                                  const TransformerConfig& config,
                                                   const LabelledSamplesOptions& options) {
   const ClassifierConfig& classifier = *config.classifier;
   WordListEncoder encoder(options.tokenizer, &config, options.seq_len);

@@ -11,8 +11,8 @@
 #include "engine/data/labelled_text.h"
 #include "engine/data/labelled_words.h"
 #include "engine/data/scratch_file.h"
-#include "engine/data/tokenizer.h"
-#include "engine/families/decoder_config.h"
+#include "engine/families/transformer_config.h"
+#include "engine/tokenizers/tokenizer.h"
 
 namespace spillway {
 
@@ -20,7 +20,7 @@ namespace spillway {
 class TextPairEncoder {
  public:
   // Both outlive it. `most_tokens`: of a sample.
-  TextPairEncoder(const Tokenizer* tokenizer, const DecoderConfig* config, int64_t most_tokens)
+  TextPairEncoder(const Tokenizer* tokenizer, const TransformerConfig* config, int64_t most_tokens)
       : tokenizer_(*tokenizer), config_(*config), most_tokens_(most_tokens) {}
 
   // A longer sample is cut as transformers' truncation=True does it: the longer of two texts loses
@@ -32,7 +32,7 @@ class TextPairEncoder {
 
  private:
   const Tokenizer& tokenizer_;
-  const DecoderConfig& config_;
+  const TransformerConfig& config_;
   const int64_t most_tokens_;
   int64_t cut_ = 0;
 };
@@ -53,7 +53,7 @@ class LabelledSamples {
   // cut. kInvalidArgument, "FILE:LINE: ...", as of ReadLabelledTexts, ReadLabel and
   // TextPairEncoder, or of ReadLabelledWords and WordListEncoder.
   static absl::StatusOr<std::unique_ptr<LabelledSamples>> Read(
-      const std::vector<std::string>& files, const DecoderConfig& config,
+      const std::vector<std::string>& files, const TransformerConfig& config,
       const LabelledSamplesOptions& options);
 
   struct Sample {
@@ -77,9 +77,9 @@ class LabelledSamples {
   LabelledSamples(ScratchRows rows, int64_t labels) : rows_(std::move(rows)), labels_(labels) {}
   absl::Status Add(const Sample& sample);
   // Each returns how many are cut.
-  absl::StatusOr<int64_t> AddTexts(const std::string& file, const DecoderConfig& config,
+  absl::StatusOr<int64_t> AddTexts(const std::string& file, const TransformerConfig& config,
                                    const LabelledSamplesOptions& options);
-  absl::StatusOr<int64_t> AddWords(const std::string& file, const DecoderConfig& config,
+  absl::StatusOr<int64_t> AddWords(const std::string& file, const TransformerConfig& config,
                                    const LabelledSamplesOptions& options);
 
   // Of each sample its labels' bits, then its tokens, with their types in the upper halves.

@@ -9,9 +9,9 @@
 
 #include "absl/status/statusor.h"
 #include "engine/data/scratch_file.h"
-#include "engine/data/speech_tokens.h"
 #include "engine/data/text_pairs.h"
-#include "engine/data/tokenizer.h"
+#include "engine/tokenizers/speech_tokens.h"
+#include "engine/tokenizers/tokenizer.h"
 #include "io/file_system.h"
 
 namespace spillway {

@@ -1,5 +1,5 @@
 // What an encoder hears in place of reading tokens: frames of a sound's energy by mel bands
-// (engine/data/log_mel.h), which two convolutions bring together, two frames a position.
+// (engine/media/log_mel.h), which two convolutions bring together, two frames a position.
 #pragma once
 
 #include <cstdint>

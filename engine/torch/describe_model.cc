@@ -8,7 +8,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "engine/data/utf8_repair.h"
+#include "engine/base/utf8_repair.h"
 #include "engine/model/frozen_parameters.h"
 #include "engine/torch/value_flow.h"
 #include "io/base/status.h"

@@ -17,9 +17,9 @@
 #include "engine/numeric/simd_dispatch.h"
 #include "io/base/format_bytes.h"
 #include "swap/plan/planner.h"
-#include "tests/decoder_config.h"
 #include "tests/scratch_directory.h"
 #include "tests/torch/training_run.h"
+#include "tests/transformer_config.h"
 
 namespace spillway {
 
@@ -135,7 +135,7 @@ class SameBits : public testing::Test {
   }
 
   const ModelConfig config_;
-  const Model model_ = *BuildDecoder(config_.decoder);
+  const Model model_ = *BuildTransformer(config_.transformer);
   const ScratchDirectory dir_;
   std::optional<DType> compute_;
   bool layers_in_fp8_ = false;

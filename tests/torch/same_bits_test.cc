@@ -404,7 +404,7 @@ TEST_F(SameBits, DropoutFollowsTheSeedAndIsOffInEvaluation) {
     for (const auto& row : outcome->evaluations) evaluated.insert(row["loss"].get<double>());
   }
   EXPECT_EQ(evaluated.size(), 1u);
-  const RunOutcome none = run(*BuildDecoder(SmallConfig(0).decoder), 1, 2);
+  const RunOutcome none = run(*BuildTransformer(SmallConfig(0).transformer), 1, 2);
   for (const auto& row : none.rows) {
     EXPECT_NEAR(row["loss"].get<double>(), *evaluated.begin(), 1e-6);
   }

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "engine/torch/picture_dataset.h"
+#include "engine/datasets/picture_dataset.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
 #include "tools/compute/classify_texts.h"

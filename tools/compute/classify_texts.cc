@@ -70,7 +70,7 @@ void AddScores(const torch::Tensor& scores, const ClassifierConfig& classifier, 
 }
 
 absl::StatusOr<bool> ClassifyFile(const PredictTask& task, TextModel& model) {
-  const DecoderConfig& config = model.config.decoder;
+  const TransformerConfig& config = model.config.transformer;
   EncodedFile file;
   std::vector<LabelledText> texts;
   ASSIGN_OR_RETURN(const int64_t longest, LongestText(task, config));
@@ -96,7 +96,7 @@ absl::StatusOr<bool> ClassifyFile(const PredictTask& task, TextModel& model) {
 }
 
 absl::StatusOr<bool> ClassifyWordsOfFile(const PredictTask& task, TextModel& model) {
-  const DecoderConfig& config = model.config.decoder;
+  const TransformerConfig& config = model.config.transformer;
   EncodedFile file;
   std::vector<LabelledWords> texts;
   std::vector<std::vector<int64_t>> first;

@@ -8,8 +8,8 @@
 namespace spillway {
 
 // Labels every text of task.data, or each of its words, and writes task.out; false where a signal
-// stopped it, with what is done kept. REQUIRES: model.config.decoder.classifier, of texts and of
-// tokens.
+// stopped it, with what is done kept. REQUIRES: model.config.transformer.classifier, of texts and
+// of tokens.
 absl::StatusOr<bool> ClassifyFile(const PredictTask& task, TextModel& model);
 absl::StatusOr<bool> ClassifyWordsOfFile(const PredictTask& task, TextModel& model);
 

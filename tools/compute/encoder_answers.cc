@@ -157,7 +157,7 @@ void EncodedFile::WarnOfCut(const PredictTask& task, int64_t cut) const {
       " and lose their end"));
 }
 
-absl::StatusOr<int64_t> LongestText(const PredictTask& task, const DecoderConfig& model) {
+absl::StatusOr<int64_t> LongestText(const PredictTask& task, const TransformerConfig& model) {
   const int64_t positions = model.longest_sequence();
   if (task.max_length.value_or(0) <= positions) return task.max_length.value_or(positions);
   return absl::InvalidArgumentError(absl::StrCat(
@@ -172,7 +172,7 @@ absl::StatusOr<bool> AnswerWithEncoder(const PredictTask& task, TextModel& model
         absl::StrCat("--prompt-key and --chat are for language models, and ", task.model,
                      " is an encoder (--text-keys says where texts are)"));
   }
-  const DecoderConfig& config = model.config.decoder;
+  const TransformerConfig& config = model.config.transformer;
   const auto length_of = [&](int64_t number) {
     return static_cast<int64_t>(file.texts()[number].tokens.size());
   };

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "engine/data/token_template.h"
+#include "engine/tokenizers/token_template.h"
 #include "engine/torch/forward_pass.h"
 #include "io/checksum.h"
 #include "nlohmann/json.hpp"
@@ -58,7 +58,7 @@ class EncodedFile {
 
 // Tokens of a text at most: what the task says, or the model's positions. kInvalidArgument where it
 // says more than those.
-absl::StatusOr<int64_t> LongestText(const PredictTask& task, const DecoderConfig& model);
+absl::StatusOr<int64_t> LongestText(const PredictTask& task, const TransformerConfig& model);
 
 // AnswerInBatches of texts. kInvalidArgument for flags of prompts.
 absl::StatusOr<bool> AnswerWithEncoder(const PredictTask& task, TextModel& model,

@@ -20,7 +20,7 @@ absl::Status CheckMetric(const RunConfig& config, const ModelConfig& model_confi
   if (makes || measures.empty()) names.emplace_back("perplexity");  // the loss is one of tokens
   const std::string& metric = config.train.metric;
   if (std::find(names.begin(), names.end(), metric) != names.end()) return absl::OkStatus();
-  const bool could_make = model_config.decoder.encoder != nullptr && !makes;
+  const bool could_make = model_config.transformer.encoder != nullptr && !makes;
   return absl::InvalidArgumentError(absl::StrCat(
       "--metric ", metric, ": evaluations of this run have ", absl::StrJoin(names, ", "),
       could_make ? "; with --predict-with-generate they have BLEU, ROUGE and error rates, too"

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "engine/base/progress.h"
-#include "engine/data/text_decoder.h"
+#include "engine/tokenizers/text_decoder.h"
 #include "engine/torch/text_batch.h"
 #include "io/base/clock.h"
 #include "io/base/status.h"

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/data/tokenizer.h"
-#include "engine/families/decoder_config.h"
+#include "engine/datasets/target_dataset.h"
+#include "engine/families/transformer_config.h"
 #include "engine/options/sampling_options.h"
-#include "engine/torch/target_dataset.h"
+#include "engine/tokenizers/tokenizer.h"
 #include "engine/torch/text_maker.h"
 
 namespace spillway {
@@ -20,8 +20,8 @@ class EvaluationTexts : public TextMaker {
  public:
   // All pointers outlive it. Texts are written as `sampling` says, and those of samples are what
   // they are compared with: as the tokenizer has them, without what they lost of their end.
-  EvaluationTexts(TargetDataset* samples, const DecoderConfig* model, const Tokenizer* tokenizer,
-                  SamplingOptions sampling)
+  EvaluationTexts(TargetDataset* samples, const TransformerConfig* model,
+                  const Tokenizer* tokenizer, SamplingOptions sampling)
       : samples_(*samples),
         model_(*model),
         tokenizer_(*tokenizer),
@@ -41,7 +41,7 @@ class EvaluationTexts : public TextMaker {
   absl::StatusOr<std::string> TextOf(absl::Span<const int64_t> target) const;
 
   TargetDataset& samples_;
-  const DecoderConfig& model_;
+  const TransformerConfig& model_;
   const Tokenizer& tokenizer_;
   const SamplingOptions sampling_;
 };

@@ -41,7 +41,7 @@ absl::Status ReadTexts(const PredictTask& task,
 }
 
 absl::Status ReadMaskedFile(const PredictTask& task, const TextModel& model, MaskedFile& file) {
-  const DecoderConfig& config = model.config.decoder;
+  const TransformerConfig& config = model.config.transformer;
   ASSIGN_OR_RETURN(const int64_t mask, MaskTokenOf(model.tokenizer.get()));
   ASSIGN_OR_RETURN(const std::string written, model.tokenizer->Decode({mask}));
   ASSIGN_OR_RETURN(const int64_t longest, LongestText(task, config));
@@ -84,7 +84,7 @@ class MaskFiller {
   MaskFiller(const TextModel& model, const MaskedFile& file)
       : tokenizer_(*model.tokenizer),
         file_(file),
-        most_rows_(LossChunkRows(model.config.decoder.vocabulary)),
+        most_rows_(LossChunkRows(model.config.transformer.vocabulary)),
         tokens_(tokenizer_.vocabulary_size()) {}
 
   absl::StatusOr<std::vector<ordered_json>> Answer(ForwardPass& pass,

@@ -9,7 +9,7 @@
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
-#include "tools/compute/commands.h"
+#include "tools/compute/compute_commands.h"
 #include "tools/compute/continue_texts.h"
 #include "tools/compute/speech_prompts.h"
 #include "tools/print_json.h"
@@ -42,7 +42,7 @@ absl::StatusOr<Started> StartSound(const GenerateTask& task, std::unique_ptr<Tex
 absl::StatusOr<Started> Start(const GenerateTask& task) {
   ASSIGN_OR_RETURN(std::unique_ptr<TextModel> model, OpenTextModel(task, kTemperature));
   if (!task.audio.empty()) {
-    if (model->config.decoder.hears()) return StartSound(task, std::move(model));
+    if (model->config.transformer.hears()) return StartSound(task, std::move(model));
     return absl::InvalidArgumentError(
         absl::StrCat("--audio is for models that hear (whisper), and ", task.model,
                      " reads texts: give --prompt"));

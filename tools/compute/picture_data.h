@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "engine/config/run_config.h"
 #include "engine/data/labelled_pictures.h"
+#include "engine/datasets/picture_dataset.h"
 #include "engine/families/model_config.h"
-#include "engine/torch/picture_dataset.h"
 #include "tools/compute/task_data.h"
 
 namespace spillway {

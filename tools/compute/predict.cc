@@ -24,7 +24,7 @@
 #include "tools/compute/answer_file.h"
 #include "tools/compute/classify_pictures.h"
 #include "tools/compute/classify_texts.h"
-#include "tools/compute/commands.h"
+#include "tools/compute/compute_commands.h"
 #include "tools/compute/continue_texts.h"
 #include "tools/compute/fill_masks.h"
 #include "tools/compute/speech_prompts.h"
@@ -54,14 +54,14 @@ struct PromptFile {
 
 std::string TargetKeyOf(const PredictTask& task, const TextModel& model) {
   if (!task.target_key.empty()) return task.target_key;
-  return model.config.decoder.hears() ? kAudioTextKey : kUsualTargetKey;
+  return model.config.transformer.hears() ? kAudioTextKey : kUsualTargetKey;
 }
 
 // Of rows, as training reads them.
 absl::StatusOr<std::vector<PromptRecord>> ReadSources(const PredictTask& task,
                                                       const TextModel& model) {
   PairKeys keys;
-  if (model.config.decoder.hears()) keys = {kAudioKey, kAudioTextKey, ""};
+  if (model.config.transformer.hears()) keys = {kAudioKey, kAudioTextKey, ""};
   if (!task.prompt_key.empty()) keys.source = task.prompt_key;
   keys.target = TargetKeyOf(task, model);
   std::vector<PromptRecord> records;
@@ -89,8 +89,8 @@ absl::Status CheckTargets(const PredictTask& task, const std::vector<PromptRecor
 
 absl::StatusOr<PromptFile> ReadPromptFile(const PredictTask& task, const TextModel& model) {
   PromptFile file;
-  const bool has_encoder = model.config.decoder.encoder != nullptr;
-  if (model.config.decoder.hears() && !IsRowFile(task.data)) {
+  const bool has_encoder = model.config.transformer.encoder != nullptr;
+  if (model.config.transformer.hears() && !IsRowFile(task.data)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--data ", task.data,
                      ": sounds are named by the rows of a .jsonl, .csv or .tsv (\"audio\": "
@@ -111,7 +111,7 @@ absl::StatusOr<PromptFile> ReadPromptFile(const PredictTask& task, const TextMod
   };
   for (PromptRecord& record : file.records) {
     file.first_prompt.push_back(file.prompts.size());
-    if (model.config.decoder.hears()) {
+    if (model.config.transformer.hears()) {
       auto windows = PromptsOfSound(model, AudioPath(task.data, record.prompt));
       if (!windows.ok()) {
         return Annotate(windows.status(), absl::StrCat(task.data, ":", record.line));
@@ -145,7 +145,7 @@ absl::StatusOr<PromptFile> ReadPromptFile(const PredictTask& task, const TextMod
   if (counts.cut > 0) {
     LogWarning(absl::StrCat(task.data, ": ", counts.cut, " of ", file.prompts.size(),
                             " sources are longer than --max-source-length ",
-                            LongestSource(task, model.config.decoder), " and lose their end"));
+                            LongestSource(task, model.config.transformer), " and lose their end"));
   }
   return file;
 }
@@ -186,7 +186,7 @@ ordered_json IdentityOf(const PredictTask& task, const TextModel& model, const P
 absl::StatusOr<ordered_json> RowOf(const TextModel& model, const PromptRecord& record,
                                    std::vector<WindowMade>& windows) {
   ordered_json row;
-  if (model.config.decoder.hears()) {
+  if (model.config.transformer.hears()) {
     std::sort(windows.begin(), windows.end(),
               [](const auto& a, const auto& b) { return a.first.number < b.first.number; });
     row["audio"] = record.prompt;
@@ -310,13 +310,13 @@ void PrintPredicted(const PredictRun& run, const TextMeasures& measures) {
 
 // That the files are there, and of formats that the model's data may have.
 absl::Status CheckTaskData(const PredictTask& task, const ModelConfig& config) {
-  const DecoderConfig& decoder = config.decoder;
-  const bool of_words = decoder.classifier && decoder.classifier->of_tokens;
+  const TransformerConfig& transformer = config.transformer;
+  const bool of_words = transformer.classifier && transformer.classifier->of_tokens;
   for (const std::string& file : task.files) {
-    const DataUse use = of_words                                ? DataUse::kWords
-                        : decoder.classifier || IsRowFile(file) ? DataUse::kRows
-                                                                : DataUse::kPrompts;
-    const bool sees_or_hears = config.resnet || (decoder.hears() && !IsRowFile(file));
+    const DataUse use = of_words                                    ? DataUse::kWords
+                        : transformer.classifier || IsRowFile(file) ? DataUse::kRows
+                                                                    : DataUse::kPrompts;
+    const bool sees_or_hears = config.resnet || (transformer.hears() && !IsRowFile(file));
     RETURN_IF_ERROR(sees_or_hears ? CheckDataExists("--data", file)
                                   : CheckDataFile("--data", file, use));
   }
@@ -331,7 +331,7 @@ absl::StatusOr<bool> PredictFile(const PredictTask& task) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--data: one file at a time, unless it is pictures; ", task.model, " is a model of texts"));
   }
-  const DecoderConfig& config = model->config.decoder;
+  const TransformerConfig& config = model->config.transformer;
   if ((config.masked || config.classifier) && !task.target_key.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--target-key is for models that make texts, and ", task.model, " makes none"));

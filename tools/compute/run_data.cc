@@ -6,12 +6,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/civil_time.h"
-#include "engine/data/chat_format.h"
-#include "engine/torch/labelled_dataset.h"
-#include "engine/torch/masked_dataset.h"
-#include "engine/torch/sample_dataset.h"
-#include "engine/torch/speech_dataset.h"
-#include "engine/torch/token_dataset.h"
+#include "engine/chat/chat_format.h"
+#include "engine/datasets/labelled_dataset.h"
+#include "engine/datasets/masked_dataset.h"
+#include "engine/datasets/sample_dataset.h"
+#include "engine/datasets/speech_dataset.h"
+#include "engine/datasets/token_dataset.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
@@ -34,7 +34,7 @@ constexpr int64_t kUsualLength = 1024;
 constexpr int64_t kUsualTargetLength = 128;
 
 absl::Status RefuseFlags(bool given, const char* flags, const char* tasks, const RunConfig& config,
-                         const DecoderConfig& model) {
+                         const TransformerConfig& model) {
   if (!given) return absl::OkStatus();
   const char* kind = model.classifier ? "classifies texts"
                      : model.hears()  ? "makes texts from sounds"
@@ -53,12 +53,12 @@ absl::Status ResolveLength(const char* flag, int64_t positions, int64_t usual, i
 }
 
 // REQUIRES: the longest target is known.
-absl::Status ResolveEvaluationTexts(const DecoderConfig& model, RunConfig& config) {
+absl::Status ResolveEvaluationTexts(const TransformerConfig& model, RunConfig& config) {
   return ResolveLength("--generation-max-length", model.longest_sequence(),
                        config.pairs.max_target_length + 1, &config.evaluation_texts.max_length);
 }
 
-absl::Status ResolveSpeech(RunConfig& config, DecoderConfig& model) {
+absl::Status ResolveSpeech(RunConfig& config, TransformerConfig& model) {
   PairChoice& pairs = config.pairs;
   const bool given = config.seq_len > 0 || pairs.max_source_length > 0 ||
                      !pairs.keys.source_prefix.empty() || config.samples == SampleLayout::kPacked;
@@ -78,7 +78,7 @@ absl::Status ResolveSpeech(RunConfig& config, DecoderConfig& model) {
 
 }  // namespace
 
-absl::Status ResolveTask(RunConfig& config, DecoderConfig& model) {
+absl::Status ResolveTask(RunConfig& config, TransformerConfig& model) {
   const bool has_labels = !config.text_keys.texts.empty() || !config.text_keys.label.empty();
   const PairChoice& pairs = config.pairs;
   const int64_t positions = model.longest_sequence();
@@ -137,7 +137,7 @@ absl::Status ResolveTask(RunConfig& config, DecoderConfig& model) {
 }
 
 absl::StatusOr<std::unique_ptr<RunData>> RunData::Open(const RunConfig& config,
-                                                       const DecoderConfig& model,
+                                                       const TransformerConfig& model,
                                                        const Tokenizer* tokenizer,
                                                        const PairLengths& samples) {
   std::unique_ptr<RunData> data(new RunData(config, model, tokenizer, samples));

@@ -15,11 +15,11 @@
 #include "engine/data/sample_rows.h"
 #include "engine/data/speech_samples.h"
 #include "engine/data/token_source.h"
-#include "engine/data/tokenizer.h"
-#include "engine/families/decoder_config.h"
+#include "engine/datasets/pair_dataset.h"
+#include "engine/datasets/target_dataset.h"
+#include "engine/families/transformer_config.h"
+#include "engine/tokenizers/tokenizer.h"
 #include "engine/torch/model.h"
-#include "engine/torch/pair_dataset.h"
-#include "engine/torch/target_dataset.h"
 #include "tools/compute/task_data.h"
 
 namespace spillway {
@@ -30,14 +30,14 @@ std::string ScratchDirectory(const std::string& output);
 // Fills in what of the config follows from the model: lengths, and of a classifier its problem, by
 // the data. kInvalidArgument for flags that are for models of other tasks, and for lengths that the
 // model does not know.
-absl::Status ResolveTask(RunConfig& config, DecoderConfig& model);
+absl::Status ResolveTask(RunConfig& config, TransformerConfig& model);
 
 class RunData : public TaskData {
  public:
   // All outlive it. `samples`: positions of the longest texts that evaluations write behind prompts
   // (SampleTexts::longest). REQUIRES: ResolveTask.
   static absl::StatusOr<std::unique_ptr<RunData>> Open(const RunConfig& config,
-                                                       const DecoderConfig& model,
+                                                       const TransformerConfig& model,
                                                        const Tokenizer* tokenizer,
                                                        const PairLengths& samples = {});
 
@@ -69,7 +69,7 @@ class RunData : public TaskData {
     TargetDataset* targets = nullptr;  // it, where it is of pairs or speech
   };
 
-  RunData(const RunConfig& config, const DecoderConfig& model, const Tokenizer* tokenizer,
+  RunData(const RunConfig& config, const TransformerConfig& model, const Tokenizer* tokenizer,
           const PairLengths& samples)
       : config_(config), model_(model), tokenizer_(tokenizer), samples_(samples) {}
 
@@ -87,7 +87,7 @@ class RunData : public TaskData {
   void OpenDataset(const Laid* beside, Laid& laid) const;
 
   const RunConfig& config_;
-  const DecoderConfig& model_;
+  const TransformerConfig& model_;
   const Tokenizer* const tokenizer_;
   const PairLengths samples_;
   Laid train_, evaluation_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "engine/data/chat_format.h"
+#include "engine/chat/chat_format.h"
 #include "engine/torch/text_batch.h"
 #include "io/base/status.h"
 #include "tools/compute/beginning_rows.h"
@@ -19,7 +19,7 @@ constexpr size_t kMostPrompts = 64;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SampleTexts>> SampleTexts::Open(const RunConfig& config,
-                                                               const DecoderConfig* model,
+                                                               const TransformerConfig* model,
                                                                const Tokenizer* tokenizer) {
   const std::string& file = config.sample_prompts.file;
   if (tokenizer == nullptr) {

@@ -10,10 +10,10 @@
 #include "absl/status/statusor.h"
 #include "engine/config/resolved_config.h"
 #include "engine/data/jsonl.h"
-#include "engine/data/tokenizer.h"
-#include "engine/families/decoder_config.h"
+#include "engine/datasets/pair_dataset.h"
+#include "engine/families/transformer_config.h"
 #include "engine/options/sampling_options.h"
-#include "engine/torch/pair_dataset.h"
+#include "engine/tokenizers/tokenizer.h"
 #include "engine/torch/text_maker.h"
 #include "tools/compute/text_model.h"
 
@@ -26,7 +26,7 @@ class SampleTexts : public SampleWriter {
   // be null. kInvalidArgument for prompts that are empty, too many, or longer than a sample of the
   // run has room for. REQUIRES: config.sample_prompts.file; ResolveTask.
   static absl::StatusOr<std::unique_ptr<SampleTexts>> Open(const RunConfig& config,
-                                                           const DecoderConfig* model,
+                                                           const TransformerConfig* model,
                                                            const Tokenizer* tokenizer);
 
   // Texts end at these tokens, too.
@@ -42,11 +42,11 @@ class SampleTexts : public SampleWriter {
   absl::StatusOr<std::vector<SampleText>> Write(NextTokens& next) override;
 
  private:
-  SampleTexts(const DecoderConfig* model, const Tokenizer* tokenizer, PairLengths most)
+  SampleTexts(const TransformerConfig* model, const Tokenizer* tokenizer, PairLengths most)
       : model_(*model), tokenizer_(*tokenizer), most_(most) {}
   absl::Status Add(const RunConfig& config, const PromptRecord& record);
 
-  const DecoderConfig& model_;
+  const TransformerConfig& model_;
   const Tokenizer& tokenizer_;
   const PairLengths most_;  // that a sample of the run may have
   SamplingOptions sampling_;

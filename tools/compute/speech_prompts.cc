@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "engine/torch/speech_dataset.h"
+#include "engine/datasets/speech_dataset.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -68,10 +68,10 @@ class Segments {
 
 absl::StatusOr<std::vector<Prompt>> PromptsOfSound(const TextModel& model,
                                                    const std::string& path) {
-  const DecoderConfig& decoder = model.config.decoder;
+  const TransformerConfig& transformer = model.config.transformer;
   ASSIGN_OR_RETURN(const std::vector<SoundWindow> windows,
-                   CutSound(path, SpeechFramesOf(decoder) * kMelHop));
-  std::vector<int64_t> tokens = {decoder.start_token};
+                   CutSound(path, SpeechFramesOf(transformer) * kMelHop));
+  std::vector<int64_t> tokens = {transformer.start_token};
   if (!model.finds_languages()) {
     ASSIGN_OR_RETURN(const std::vector<int64_t> prefix, model.speech_tokens.Prefix(model.speech));
     tokens.insert(tokens.end(), prefix.begin(), prefix.end());

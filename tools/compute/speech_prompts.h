@@ -14,7 +14,7 @@ namespace spillway {
 // A window, and what was made of it.
 using WindowMade = std::pair<Prompt, Continuation>;
 
-// A file's windows (engine/data/sound_windows.h), each a prompt. kInvalidArgument for what is no
+// A file's windows (engine/media/sound_windows.h), each a prompt. kInvalidArgument for what is no
 // sound.
 absl::StatusOr<std::vector<Prompt>> PromptsOfSound(const TextModel& model, const std::string& path);
 

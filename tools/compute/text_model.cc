@@ -11,15 +11,15 @@
 #include "engine/adapters/tied_logits.h"
 #include "engine/data/load_tokenizer.h"
 #include "engine/data/paired_samples.h"
-#include "engine/data/turn_end.h"
+#include "engine/datasets/speech_dataset.h"
 #include "engine/layers/build_model.h"
 #include "engine/machine/compute_precision.h"
 #include "engine/machine/gpu_probe.h"
 #include "engine/machine/process_limits.h"
 #include "engine/run/committed_weights.h"
+#include "engine/tokenizers/turn_end.h"
 #include "engine/torch/adapted_model.h"
 #include "engine/torch/open_compute.h"
-#include "engine/torch/speech_dataset.h"
 #include "engine/torch/text_batch.h"
 #include "engine/tuning/tuned_io.h"
 #include "engine/weights/model_directory.h"
@@ -96,12 +96,12 @@ absl::Status GrowAsTrained(const TextTask& task, TextModel& opened) {
   if (task.adapter.empty() || opened.config.resnet) return absl::OkStatus();
   RETURN_IF_ERROR(OpenTokenizer(task, opened));
   const int64_t tokens = opened.tokenizer->vocabulary_size();
-  if (tokens <= opened.config.decoder.vocabulary) return absl::OkStatus();
+  if (tokens <= opened.config.transformer.vocabulary) return absl::OkStatus();
   nlohmann::json grown = opened.config.original;
   grown["vocab_size"] = tokens;
   ASSIGN_OR_RETURN(opened.config,
                    ParseModelConfig({opened.files + "/config.json", std::move(grown), {}}));
-  opened.grown = ParametersByToken(opened.config.decoder);
+  opened.grown = ParametersByToken(opened.config.transformer);
   return absl::OkStatus();
 }
 
@@ -169,15 +169,15 @@ absl::StatusOr<std::unique_ptr<EncodedSources>> EncodeSources(const TextTask& ta
   const ForwardOptions options = ForwardOptionsOf(task, settings, model);
   SourceList sources;
   sources.size = prompts.size();
-  const DecoderConfig& decoder = model.config.decoder;
+  const TransformerConfig& transformer = model.config.transformer;
   std::optional<LogMel> mel;
   SoundReader sounds;
-  if (decoder.hears()) {
-    mel.emplace(decoder.encoder->speech->bands);
-    sources.longest = decoder.encoder->positions;
+  if (transformer.hears()) {
+    mel.emplace(transformer.encoder->speech->bands);
+    sources.longest = transformer.encoder->positions;
     sources.get = [&](size_t i) -> absl::StatusOr<Batch> {
       ASSIGN_OR_RETURN(const std::vector<float> frames,
-                       sounds.Frames(prompts[i].sound, *mel, SpeechFramesOf(decoder)));
+                       sounds.Frames(prompts[i].sound, *mel, SpeechFramesOf(transformer)));
       return Batch{SpeechInput(frames, mel->bands()), {}};
     };
   } else {
@@ -214,8 +214,8 @@ const char* PlaceOf(Tier tier) {
 
 // What the command says and the model has no use for is a mistake.
 absl::Status RefuseOthersFlags(const TextTask& task, const ModelConfig& config) {
-  const DecoderConfig& decoder = config.decoder;
-  const bool makes = !config.resnet && !decoder.classifier && !decoder.masked;
+  const TransformerConfig& transformer = config.transformer;
+  const bool makes = !config.resnet && !transformer.classifier && !transformer.masked;
   const SamplingFlags& how = task.sampling;
   const bool chooses = how.temperature || how.top_p || how.repetition_penalty || how.top_k ||
                        how.no_repeat_ngram || how.min_tokens || how.beams || how.length_penalty ||
@@ -227,10 +227,10 @@ absl::Status RefuseOthersFlags(const TextTask& task, const ModelConfig& config) 
     const char *flags, *models;
   } rules[] = {
       {!speech.language.empty() || !task.speech_task.empty() || speech.timestamps,
-       makes && decoder.hears(), "--language, --transcribe-task, --timestamps",
+       makes && transformer.hears(), "--language, --transcribe-task, --timestamps",
        "make texts from sounds"},
       {!task.source_prefix.empty() || task.max_source_length,
-       makes && decoder.encoder && !decoder.hears(), "--source-prefix, --max-source-length",
+       makes && transformer.encoder && !transformer.hears(), "--source-prefix, --max-source-length",
        "make texts from texts"},
       {chooses, makes, "--tokens, --num-beams and whatever else says how a text is written",
        "make texts"},
@@ -240,17 +240,17 @@ absl::Status RefuseOthersFlags(const TextTask& task, const ModelConfig& config) 
     return absl::InvalidArgumentError(absl::StrCat(rule.flags, ": for models that ", rule.models,
                                                    ", and ", task.model, " is none of them"));
   }
-  if (task.max_source_length && *task.max_source_length > decoder.longest_sequence()) {
-    return absl::InvalidArgumentError(absl::StrCat("--max-source-length ", *task.max_source_length,
-                                                   " is more than the ", decoder.longest_sequence(),
-                                                   " positions of the model"));
+  if (task.max_source_length && *task.max_source_length > transformer.longest_sequence()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--max-source-length ", *task.max_source_length, " is more than the ",
+                     transformer.longest_sequence(), " positions of the model"));
   }
   return absl::OkStatus();
 }
 
 // What the command and the model's generation_config.json say of how sounds are heard.
 absl::Status ResolveSounds(const TextTask& task, const GenerationConfig& config, TextModel& model) {
-  RETURN_IF_ERROR(CheckSpeechPreprocessor(model.files, *model.config.decoder.encoder->speech));
+  RETURN_IF_ERROR(CheckSpeechPreprocessor(model.files, *model.config.transformer.encoder->speech));
   model.speech_tokens = SpeechTokens::Of(*model.tokenizer, config.multilingual);
   model.speech = task.speech;
   SpeechTask& speech = model.speech;
@@ -296,7 +296,7 @@ absl::Status ResolveSounds(const TextTask& task, const GenerationConfig& config,
     }
   }
   // The start token and these have their positions, too.
-  const int64_t left = model.config.decoder.positions - 1 - static_cast<int64_t>(prefix.size());
+  const int64_t left = model.config.transformer.positions - 1 - static_cast<int64_t>(prefix.size());
   if (left < 1) {
     return absl::InvalidArgumentError("the model has no positions for a text");
   }
@@ -339,28 +339,28 @@ absl::StatusOr<std::unique_ptr<TextModel>> OpenTextModel(const TextTask& task, d
   RETURN_IF_ERROR(OpenModel(task, *opened));
   RETURN_IF_ERROR(RefuseOthersFlags(task, opened->config));
   if (opened->config.resnet) return opened;
-  const DecoderConfig& decoder = opened->config.decoder;
-  ASSIGN_OR_RETURN(
-      opened->sampling,
-      FindSampling({task.sampling, task.generation_config, opened->files, temperature}, decoder));
+  const TransformerConfig& transformer = opened->config.transformer;
+  ASSIGN_OR_RETURN(opened->sampling,
+                   FindSampling({task.sampling, task.generation_config, opened->files, temperature},
+                                transformer));
   opened->new_tokens = opened->sampling.max_tokens;
   RETURN_IF_ERROR(OpenTokenizer(task, *opened));
   // As training refuses it. Others' tokenizers may have tokens that their models never read.
-  if (decoder.encoder == nullptr && !decoder.classifier && !decoder.masked) {
-    RETURN_IF_ERROR(CheckVocabulary(*opened->tokenizer, decoder.vocabulary));
+  if (transformer.encoder == nullptr && !transformer.classifier && !transformer.masked) {
+    RETURN_IF_ERROR(CheckVocabulary(*opened->tokenizer, transformer.vocabulary));
   }
-  FindEnds(decoder, *opened->tokenizer, opened->sampling);
+  FindEnds(transformer, *opened->tokenizer, opened->sampling);
   if (task.ignore_end) opened->sampling.ends.clear();
   RETURN_IF_ERROR(AddAskedEnds(task, *opened));
-  if (decoder.hears()) {
+  if (transformer.hears()) {
     ASSIGN_OR_RETURN(const GenerationConfig config,
-                     FindGenerationConfig(task.generation_config, opened->files, decoder));
+                     FindGenerationConfig(task.generation_config, opened->files, transformer));
     RETURN_IF_ERROR(ResolveSounds(task, config, *opened));
   }
   return opened;
 }
 
-int64_t LongestSource(const TextTask& task, const DecoderConfig& model) {
+int64_t LongestSource(const TextTask& task, const TransformerConfig& model) {
   return std::min(task.max_source_length.value_or(kMostSourceTokens), model.longest_sequence());
 }
 
@@ -374,30 +374,31 @@ Conversation UserMessage(const std::string& content) {
 absl::StatusOr<Prompt> EncodePrompt(const TextTask& task, const TextModel& model,
                                     const std::string& prompt, const Conversation& chat,
                                     PromptCounts* counts) {
-  const DecoderConfig& decoder = model.config.decoder;
-  return EncodePrompt({*model.tokenizer, decoder, task.source_prefix, LongestSource(task, decoder)},
-                      prompt, chat, counts);
+  const TransformerConfig& transformer = model.config.transformer;
+  return EncodePrompt(
+      {*model.tokenizer, transformer, task.source_prefix, LongestSource(task, transformer)}, prompt,
+      chat, counts);
 }
 
 absl::StatusOr<Prompt> EncodePrompt(const PromptForm& form, const std::string& prompt,
                                     const Conversation& chat, PromptCounts* counts) {
   const Tokenizer& tokenizer = form.tokenizer;
-  const DecoderConfig& decoder = form.model;
+  const TransformerConfig& transformer = form.model;
   Prompt encoded;
-  if (decoder.hears()) {
+  if (transformer.hears()) {
     return absl::InvalidArgumentError(
         "the model makes texts from sounds: give generate --audio FILE, or predict a .jsonl of "
         "rows with \"audio\"");
   }
-  if (decoder.encoder) {
+  if (transformer.encoder) {
     if (!chat.messages.is_null()) {
       return absl::InvalidArgumentError(
           "conversations are for language models: this one makes a text from a text");
     }
     ASSIGN_OR_RETURN(encoded.source,
                      EncodeWithin(tokenizer, form.source_prefix + prompt, form.longest_source,
-                                  decoder.vocabulary, "--max-source-length", &counts->cut));
-    encoded.tokens = {decoder.start_token};
+                                  transformer.vocabulary, "--max-source-length", &counts->cut));
+    encoded.tokens = {transformer.start_token};
     return encoded;
   }
   std::vector<int64_t>& tokens = encoded.tokens;
@@ -412,14 +413,14 @@ absl::StatusOr<Prompt> EncodePrompt(const PromptForm& form, const std::string& p
     tokens.insert(tokens.end(), text.begin(), text.end());
   }
   encoded.continues_text = true;
-  const int64_t vocabulary = decoder.vocabulary;
+  const int64_t vocabulary = transformer.vocabulary;
   for (const int64_t token : tokens) {
     if (token < vocabulary) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("the prompt has token ", token, " and the model knows ", vocabulary,
                      ": the tokenizer (", std::string(tokenizer.kind()), ") is not the model's"));
   }
-  const int64_t positions = decoder.longest_sequence();
+  const int64_t positions = transformer.longest_sequence();
   if (tokens.empty())
     return absl::InvalidArgumentError("the prompt has no tokens: give a longer one");
   if (static_cast<int64_t>(tokens.size()) > positions) {
@@ -464,17 +465,17 @@ ForwardOptions ForwardOptionsOf(const TextTask& task, const ComputeSettings& set
 
 absl::Status StartGenerator(const TextTask& task, int rows, const std::vector<Prompt>& prompts,
                             TextModel& model) {
-  const DecoderConfig& decoder = model.config.decoder;
-  if (decoder.classifier || decoder.masked) {
+  const TransformerConfig& transformer = model.config.transformer;
+  if (transformer.classifier || transformer.masked) {
     return absl::InvalidArgumentError(
-        absl::StrCat(task.model, decoder.masked ? " finds masked tokens" : " classifies texts",
+        absl::StrCat(task.model, transformer.masked ? " finds masked tokens" : " classifies texts",
                      " and continues none: spillway predict answers a file of them"));
   }
   ASSIGN_OR_RETURN(const ComputeSettings settings, OpenComputeFor(task, model));
   GeneratorOptions options = OptionsOf(task, settings);
-  options.positions = decoder.longest_sequence();
-  if (decoder.rotary.scaling == RotaryConfig::Scaling::kLong) {
-    options.angles_change_behind = decoder.rotary.positions;
+  options.positions = transformer.longest_sequence();
+  if (transformer.rotary.scaling == RotaryConfig::Scaling::kLong) {
+    options.angles_change_behind = transformer.rotary.positions;
   }
   options.rows = rows * static_cast<int>(model.sampling.beams);
   for (const Prompt& prompt : prompts) {
@@ -484,7 +485,7 @@ absl::Status StartGenerator(const TextTask& task, int rows, const std::vector<Pr
   if (model.finds_languages()) options.prompt_tokens += kMostSpeechPrefix;
   options.new_tokens = model.new_tokens;
   options.place = model.compute->place;
-  if (decoder.encoder) {
+  if (transformer.encoder) {
     ASSIGN_OR_RETURN(model.sources, EncodeSources(task, settings, prompts, model));
     options.source_positions = model.sources->longest();
     options.source_width = model.sources->width();

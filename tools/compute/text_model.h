@@ -8,15 +8,15 @@
 
 #include "absl/status/statusor.h"
 #include "engine/adapters/adapter_file.h"
-#include "engine/data/chat_format.h"
-#include "engine/data/conversation.h"
-#include "engine/data/sound_windows.h"
-#include "engine/data/speech_tokens.h"
-#include "engine/data/tokenizer.h"
+#include "engine/chat/chat_format.h"
+#include "engine/chat/conversation.h"
 #include "engine/families/model_config.h"
+#include "engine/generation/generator.h"
+#include "engine/media/sound_windows.h"
 #include "engine/run/committed_run.h"
+#include "engine/tokenizers/speech_tokens.h"
+#include "engine/tokenizers/tokenizer.h"
 #include "engine/torch/cuda_support.h"
-#include "engine/torch/generator.h"
 #include "engine/weights/safetensors_model.h"
 #include "tools/compute/encoded_sources.h"
 #include "tools/compute_library.h"
@@ -73,7 +73,7 @@ void AddTurnEnd(TextModel& model);
 // How a model's prompts are encoded.
 struct PromptForm {
   const Tokenizer& tokenizer;
-  const DecoderConfig& model;
+  const TransformerConfig& model;
   std::string source_prefix = {};  // of a model with an encoder...
   int64_t longest_source = 0;      // ... and the tokens that a source has at most
   ChatClock chat_clock = ChatTimeNow();
@@ -90,7 +90,7 @@ absl::StatusOr<Prompt> EncodePrompt(const TextTask& task, const TextModel& model
                                     PromptCounts* counts);
 
 // Tokens of a source at most; what is longer loses its end. REQUIRES: the model reads some.
-int64_t LongestSource(const TextTask& task, const DecoderConfig& model);
+int64_t LongestSource(const TextTask& task, const TransformerConfig& model);
 
 // What a user says as a conversation.
 Conversation UserMessage(const std::string& content);

@@ -13,15 +13,15 @@ namespace spillway {
 
 absl::StatusOr<GenerationConfig> FindGenerationConfig(const std::string& name,
                                                       const std::string& files,
-                                                      const DecoderConfig& decoder) {
+                                                      const TransformerConfig& transformer) {
   if (name == "none") return GenerationConfig();
   const bool given = !name.empty();
   auto document = given ? ReadStrictJson(name) : ReadModelJson(files, "generation_config.json");
   if (!given && absl::IsNotFound(document.status())) {
     ASSIGN_OR_RETURN(JsonDocument model, ReadModelJson(files, "config.json"));
     ASSIGN_OR_RETURN(GenerationConfig config, ParseOldGenerationConfig(std::move(model)));
-    config.forced_last = decoder.forced_last;
-    config.source_no_repeat_ngram = decoder.source_no_repeat_ngram;
+    config.forced_last = transformer.forced_last;
+    config.source_no_repeat_ngram = transformer.source_no_repeat_ngram;
     return config;
   }
   RETURN_IF_ERROR(document.status());
@@ -31,7 +31,7 @@ absl::StatusOr<GenerationConfig> FindGenerationConfig(const std::string& name,
 namespace {
 
 // What the file says of this model must be what it is.
-absl::Status CheckGenerationConfig(const GenerationConfig& config, const DecoderConfig& model) {
+absl::Status CheckGenerationConfig(const GenerationConfig& config, const TransformerConfig& model) {
   const auto refuse = [](absl::string_view what) {
     return absl::InvalidArgumentError(
         absl::StrCat(what, ": mend the file, or say --generation-config none (or a FILE)"));
@@ -56,7 +56,7 @@ absl::Status CheckGenerationConfig(const GenerationConfig& config, const Decoder
 }  // namespace
 
 absl::StatusOr<SamplingOptions> FindSampling(const SamplingChoice& choice,
-                                             const DecoderConfig& model) {
+                                             const TransformerConfig& model) {
   ASSIGN_OR_RETURN(const GenerationConfig config,
                    FindGenerationConfig(choice.generation_config, choice.files, model));
   for (const std::string& warning : config.warnings) LogWarning(warning);
@@ -85,7 +85,8 @@ void AddEnds(const std::vector<int64_t>& tokens, SamplingOptions& sampling) {
   }
 }
 
-void FindEnds(const DecoderConfig& model, const Tokenizer& tokenizer, SamplingOptions& sampling) {
+void FindEnds(const TransformerConfig& model, const Tokenizer& tokenizer,
+              SamplingOptions& sampling) {
   std::vector<int64_t>& ends = sampling.ends;
   const std::optional<uint32_t> end = tokenizer.end_of_text();
   if (ends.empty() && model.encoder && model.end_token >= 0) ends = {model.end_token};

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/data/tokenizer.h"
-#include "engine/families/decoder_config.h"
 #include "engine/families/generation_config.h"
+#include "engine/families/transformer_config.h"
 #include "engine/options/sampling_options.h"
+#include "engine/tokenizers/tokenizer.h"
 
 namespace spillway {
 
@@ -25,17 +25,18 @@ struct SamplingChoice {
 // `name`: a file; "none"; "": the one in the directory `files`, or what the family's class says.
 absl::StatusOr<GenerationConfig> FindGenerationConfig(const std::string& name,
                                                       const std::string& files,
-                                                      const DecoderConfig& model);
+                                                      const TransformerConfig& model);
 
 // All but what ends texts. Warns of keys that nobody knows. kInvalidArgument for what contradicts
 // itself, and as of ParseGenerationConfig.
 absl::StatusOr<SamplingOptions> FindSampling(const SamplingChoice& choice,
-                                             const DecoderConfig& model);
+                                             const TransformerConfig& model);
 
 // More tokens that end them.
 void AddEnds(const std::vector<int64_t>& tokens, SamplingOptions& sampling);
 
 // What ends them where the file says nothing.
-void FindEnds(const DecoderConfig& model, const Tokenizer& tokenizer, SamplingOptions& sampling);
+void FindEnds(const TransformerConfig& model, const Tokenizer& tokenizer,
+              SamplingOptions& sampling);
 
 }  // namespace spillway

@@ -45,7 +45,7 @@ class LabelledWordsTest : public testing::Test {
   }
 
   const ScratchDirectory dir_;
-  DecoderConfig config_;
+  TransformerConfig config_;
   int64_t seq_len_ = 10;
   const std::unique_ptr<Tokenizer> tokenizer_ = MaskingTokenizer();
 };
