@@ -64,7 +64,7 @@ class TextLoop {
       bool more = false;
       for (size_t row = 0; row < rows_.size(); ++row) {
         TextInRow& text = rows_[row];
-        if (!text.transformer) {
+        if (!text.decoder) {
           ASSIGN_OR_RETURN(const bool filled, Fill(static_cast<int>(row)));
           if (!filled) continue;
         }
@@ -88,7 +88,7 @@ class TextLoop {
     TextInRow text;
     text.prompt = begun_++;
     text.tokens = text.next = prompts_[text.prompt].tokens;
-    ASSIGN_OR_RETURN(text.transformer, NewDecoder(writing_, prompts_[text.prompt]));
+    ASSIGN_OR_RETURN(text.decoder, NewDecoder(writing_, prompts_[text.prompt]));
     text.stops = std::make_unique<StopTexts>(&writing_.sampling.stops);
     RETURN_IF_ERROR(writing_.rows.Begin(row, text.prompt));
     rows_[row] = std::move(text);
@@ -109,7 +109,7 @@ class TextLoop {
     text.made.ended =
         std::find(sampling.ends.begin(), sampling.ends.end(), token) != sampling.ends.end();
     if (!text.made.ended && IsWritten(writing_, token)) {
-      ASSIGN_OR_RETURN(const std::string piece, text.transformer->Next(token));
+      ASSIGN_OR_RETURN(const std::string piece, text.decoder->Next(token));
       Show(text, text.stops->Next(piece));
       text.made.stopped = text.stops->found();
     }
@@ -117,10 +117,10 @@ class TextLoop {
         static_cast<int64_t>(text.made.tokens.size()) < writing_.sampling.max_tokens) {
       return absl::OkStatus();
     }
-    Show(text, text.stops->Next(text.transformer->Finish()) + text.stops->Finish());
+    Show(text, text.stops->Next(text.decoder->Finish()) + text.stops->Finish());
     text.made.text =
-        text.made.stopped ? std::string(text.stops->text()) : text.transformer->whole();
-    text.transformer.reset();
+        text.made.stopped ? std::string(text.stops->text()) : text.decoder->whole();
+    text.decoder.reset();
     return hooks_.on_end(text.prompt, text.made);
   }
 
