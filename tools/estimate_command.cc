@@ -1,14 +1,14 @@
 // spillway estimate: what a run would take, from config.json alone; tools/compute/estimate_run.cc
 // measures and reckons.
-#include "engine/estimate/estimate.h"
-
 #include <cstdio>
 #include <memory>
 #include <string>
 
 #include "engine/base/flag_value.h"
 #include "engine/base/model_file.h"
+#include "engine/base/print_json.h"
 #include "engine/config/run_config.h"
+#include "engine/estimate/estimate.h"
 #include "engine/estimate/estimate_output.h"
 #include "engine/families/read_model_shape.h"
 #include "engine/weights/model_directory.h"
@@ -19,13 +19,12 @@
 #include "tools/compute_library.h"
 #include "tools/device_flag.h"
 #include "tools/given_model.h"
-#include "tools/print_json.h"
 #include "tools/ranks.h"
 
 namespace spillway {
 namespace {
 
-using DryRun = EstimateTask::DryRun;
+using DryRun = EstimateRequest::DryRun;
 
 struct EstimateFlags {
   TrainFlags train;
@@ -41,29 +40,29 @@ absl::StatusOr<RunConfig> Resolve(TrainFlags flags) {
   return ResolveForRanks(flags, {});
 }
 
-absl::StatusOr<EstimateTask> ReadTask(const EstimateFlags& flags) {
-  EstimateTask task;
-  ASSIGN_OR_RETURN(task.config, Resolve(flags.train));
-  TuneRunConfig(&task.config);
-  for (const std::string& note : task.config.notes) LogInfo(note);
-  for (const std::string& warning : task.config.warnings) LogWarning(warning);
+absl::StatusOr<EstimateRequest> ReadRequest(const EstimateFlags& flags) {
+  EstimateRequest request;
+  ASSIGN_OR_RETURN(request.config, Resolve(flags.train));
+  TuneRunConfig(&request.config);
+  for (const std::string& note : request.config.notes) LogInfo(note);
+  for (const std::string& warning : request.config.warnings) LogWarning(warning);
   if (flags.dry_run) {
     ASSIGN_OR_RETURN(
-        task.dry_run,
+        request.dry_run,
         ChoiceFlag<DryRun>("--dry-run", *flags.dry_run,
                            {{"auto", DryRun::kAuto}, {"yes", DryRun::kYes}, {"no", DryRun::kNo}}));
   }
-  ASSIGN_OR_RETURN(task.device, ResolveDevice(&task.config));
-  RETURN_IF_ERROR(CheckModelDirectory(task.config.model));
-  ASSIGN_OR_RETURN(task.document, ReadModelJson(task.config.model, "config.json"));
-  ASSIGN_OR_RETURN(task.shape, ReadModelShape(task.document, task.config.task));
-  return task;
+  ASSIGN_OR_RETURN(request.device, ResolveDevice(&request.config));
+  RETURN_IF_ERROR(CheckModelDirectory(request.config.model));
+  ASSIGN_OR_RETURN(request.document, ReadModelJson(request.config.model, "config.json"));
+  ASSIGN_OR_RETURN(request.shape, ReadModelShape(request.document, request.config.task));
+  return request;
 }
 
 absl::StatusOr<Estimate> EstimateOf(const EstimateFlags& flags) {
-  ASSIGN_OR_RETURN(const EstimateTask task, ReadTask(flags));
+  ASSIGN_OR_RETURN(const EstimateRequest request, ReadRequest(flags));
   ASSIGN_OR_RETURN(ComputeLibrary* const compute, OpenComputeLibrary());
-  return compute->MakeEstimate(task);
+  return compute->MakeEstimate(request);
 }
 
 CommandOutcome RunEstimate(const EstimateFlags& flags) {

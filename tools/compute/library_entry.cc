@@ -14,11 +14,15 @@ namespace {
 class TorchLibrary : public ComputeLibrary {
  public:
   CommandOutcome Train(const RunConfig& config) override { return spillway::Train(config); }
-  absl::StatusOr<Estimate> MakeEstimate(const EstimateTask& task) override {
-    return EstimateRun(task);
+  absl::StatusOr<Estimate> MakeEstimate(const EstimateRequest& request) override {
+    return EstimateRun(request);
   }
-  absl::Status Generate(const GenerateTask& task) override { return spillway::Generate(task); }
-  CommandOutcome Predict(const PredictTask& task) override { return spillway::Predict(task); }
+  absl::Status Generate(const GenerateRequest& request) override {
+    return spillway::Generate(request);
+  }
+  CommandOutcome Predict(const PredictRequest& request) override {
+    return spillway::Predict(request);
+  }
 
   bool SeesCuda() override { return at::hasCUDA(); }
   absl::StatusOr<ComputeGpu> FindGpu(DType dtype) override { return FindComputeGpu(dtype); }
