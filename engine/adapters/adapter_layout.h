@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/adapters/lora_config.h"
-#include "engine/model/linear_weight.h"
+#include "engine/model/parameter.h"
 #include "engine/model/model_description.h"
 
 namespace spillway {

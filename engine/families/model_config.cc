@@ -297,9 +297,9 @@ namespace {
 
 void AddBuffers(const ResNetConfig& config, TensorNames& names) {
   for (const ResNetUnit& unit : UnitsOf(config)) {
-    for (const ResNetTensor& buffer : BuffersOf(unit)) {
+    for (const BufferSpec& buffer : BuffersOf(unit)) {
       names.shapes[buffer.name] = {buffer.shape.begin(), buffer.shape.end()};
-      if (buffer.shape.empty()) names.whole.insert(buffer.name);
+      if (buffer.whole) names.whole.insert(buffer.name);
     }
   }
 }

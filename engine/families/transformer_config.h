@@ -210,12 +210,9 @@ enum class ParameterRole {
 };
 inline constexpr int kParameterRoles = 34;
 
-struct TransformerParameter {
+struct TransformerParameter : ParameterSpec {
   ParameterRole role;
   bool is_bias = false;
-  std::string name;
-  std::vector<int64_t> shape;
-  bool frozen = false;  // whatever is trained
 };
 
 enum class TransformerUnitKind {
@@ -244,9 +241,6 @@ struct TransformerUnit {
 // names behind "encoder." and "decoder.", with "bias" before the embedding where distances have one
 // and "norm" behind the layers where that is a unit; then "head".
 std::vector<TransformerUnit> UnitsOf(const TransformerConfig& config);
-
-// How a layer multiplies by it; kNone for the matrix of logits, too, whose chunks the loss makes.
-LinearWeight LinearFormOf(const TransformerParameter& parameter, const TransformerConfig& config);
 
 // The same for estimates, plans and weights.
 ModelShape ShapeOf(const TransformerConfig& config);
