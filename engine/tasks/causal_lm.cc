@@ -15,6 +15,7 @@
 #include "engine/tasks/all_tasks.h"
 #include "engine/tasks/generating_task.h"
 #include "engine/tasks/sample_texts.h"
+#include "engine/tasks/sampled_data.h"
 #include "engine/tasks/zero_dataset.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
@@ -66,9 +67,10 @@ struct TokenSamples {
   SampleLayout layout = SampleLayout::kWindows;
   std::unique_ptr<Dataset> dataset;
 
-  DatasetSize Size(int64_t seq_len) const {
+  int64_t window = 0;  // tokens of one
+
+  DatasetSize Size() const {
     DatasetSize size;
-    if (dataset == nullptr) return size;
     size.samples = dataset->size();
     if (rows) {
       size.unit = layout == SampleLayout::kPacked ? "rows" : "lines";
@@ -76,15 +78,15 @@ struct TokenSamples {
       size.labels = rows->labels();
     } else {
       size.unit = "windows";
-      size.tokens = size.samples * seq_len;
+      size.tokens = size.samples * window;
     }
     return size;
   }
 };
 
-class CausalLmData : public TaskData {
+class CausalLmData : public SampledData<TokenSamples> {
  public:
-  explicit CausalLmData(const TaskInputs& inputs) : inputs_(inputs), config_(inputs.config) {}
+  explicit CausalLmData(const TaskInputs& inputs) : SampledData(inputs) {}
 
   absl::Status Open() {
     if (!config_.sample_prompts.file.empty()) {
@@ -98,21 +100,15 @@ class CausalLmData : public TaskData {
                                                config_.chat_clock, text, chat, &counts);
                                          }));
     }
-    RETURN_IF_ERROR(Lay(config_.data, false, train_));
-    const bool evaluates = !config_.eval_data.empty();
-    if (evaluates) {
-      RETURN_IF_ERROR(Lay(config_.eval_data, true, evaluation_));
-      OpenDataset(nullptr, evaluation_);
-    }
-    OpenDataset(evaluates ? &evaluation_ : nullptr, train_);
+    RETURN_IF_ERROR(OpenParts(
+        [this](const auto& files, TokenSamples& part) {
+          return Lay(files, &part != &train_, part);
+        },
+        [this](TokenSamples& part, const TokenSamples* beside) { OpenDataset(beside, part); }));
     if (samples_) samples_->EndAt(LearntEnds());
     return absl::OkStatus();
   }
 
-  Dataset* train() const override { return train_.dataset.get(); }
-  Dataset* evaluation() const override { return evaluation_.dataset.get(); }
-  DatasetSize train_size() const override { return train_.Size(config_.seq_len); }
-  DatasetSize evaluation_size() const override { return evaluation_.Size(config_.seq_len); }
   SampleLayout layout() const override { return train_.layout; }
   SampleWriter* sample_texts() const override { return samples_.get(); }
   std::vector<int64_t> LearntEnds() const override { return train_.tokens->learnt_ends(); }
@@ -190,7 +186,7 @@ class CausalLmData : public TaskData {
 
   // `beside`: what is evaluated beside it; null: nothing.
   void OpenDataset(const TokenSamples* beside, TokenSamples& samples) const {
-    const int64_t seq_len = config_.seq_len;
+    const int64_t seq_len = samples.window = config_.seq_len;
     if (!samples.rows) {
       samples.dataset = std::make_unique<TokenDataset>(samples.tokens.get(), seq_len);
       return;
@@ -205,10 +201,7 @@ class CausalLmData : public TaskData {
                              config_.pad_to_max_length, evaluated});
   }
 
-  const TaskInputs inputs_;
-  const RunConfig& config_;
   std::unique_ptr<SampleTexts> samples_;  // null: evaluations write none
-  TokenSamples train_, evaluation_;
 };
 
 class CausalLmTask : public GeneratingTask {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/data/data_labels.h"
 #include "engine/datasets/labelled_dataset.h"
+#include "engine/tasks/sampled_data.h"
 #include "engine/tasks/text_model.h"
 #include "engine/tasks/zero_dataset.h"
 #include "engine/weights/named_weights.h"
@@ -19,29 +20,31 @@ namespace {
 struct Labelled {
   std::unique_ptr<LabelledSamples> samples;
   std::unique_ptr<LabelledDataset> dataset;
+
+  DatasetSize Size() const {
+    const int64_t texts = dataset->size();
+    return {.unit = "texts",
+            .samples = texts,
+            .tokens = samples->tokens(),
+            .labels = samples->labels_tokens() ? 0 : texts};
+  }
 };
 
-class LabelledData : public TaskData {
+class LabelledData : public SampledData<Labelled> {
  public:
   LabelledData(const ClassifyTask& task, const TaskInputs& inputs)
-      : task_(task), inputs_(inputs), config_(inputs.config), model_(inputs.model.transformer) {}
+      : SampledData(inputs), task_(task) {}
 
   absl::Status Open() {
-    RETURN_IF_ERROR(Read(config_.data, train_));
-    int64_t evaluated = 0;
-    if (!config_.eval_data.empty()) {
-      RETURN_IF_ERROR(Read(config_.eval_data, evaluation_));
-      OpenDataset(0, evaluation_);
-      evaluated = evaluation_.samples->longest();
-    }
-    OpenDataset(evaluated, train_);
-    return absl::OkStatus();
+    return OpenParts([this](const auto& files, Labelled& part) { return Read(files, part); },
+                     [this](Labelled& part, const Labelled* beside) {
+                       part.dataset = std::make_unique<LabelledDataset>(
+                           part.samples.get(), &model_,
+                           LabelledDatasetOptions{config_.seq_len, config_.pad_to_max_length,
+                                                  beside ? beside->samples->longest() : 0});
+                     });
   }
 
-  Dataset* train() const override { return train_.dataset.get(); }
-  Dataset* evaluation() const override { return evaluation_.dataset.get(); }
-  DatasetSize train_size() const override { return SizeOf(train_); }
-  DatasetSize evaluation_size() const override { return SizeOf(evaluation_); }
   std::vector<std::pair<std::string, std::string>> Identity() const override {
     return {{"seq-len", absl::StrCat(config_.seq_len)},
             {"task", task_.Problem(*model_.classifier)}};
@@ -59,25 +62,7 @@ class LabelledData : public TaskData {
                          " texts; the longest has ", labelled.samples->longest(), " tokens"));
     return absl::OkStatus();
   }
-  void OpenDataset(int64_t evaluated, Labelled& labelled) const {
-    labelled.dataset = std::make_unique<LabelledDataset>(
-        labelled.samples.get(), &model_,
-        LabelledDatasetOptions{config_.seq_len, config_.pad_to_max_length, evaluated});
-  }
-  DatasetSize SizeOf(const Labelled& labelled) const {
-    if (!labelled.dataset) return {};
-    const int64_t texts = labelled.dataset->size();
-    return {.unit = "texts",
-            .samples = texts,
-            .tokens = labelled.samples->tokens(),
-            .labels = task_.labels_tokens() ? 0 : texts};
-  }
-
   const ClassifyTask& task_;
-  const TaskInputs inputs_;
-  const RunConfig& config_;
-  const TransformerConfig& model_;
-  Labelled train_, evaluation_;
 };
 
 }  // namespace

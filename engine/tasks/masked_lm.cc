@@ -19,6 +19,7 @@
 #include "engine/tasks/all_tasks.h"
 #include "engine/tasks/classify_task.h"
 #include "engine/tasks/encoder_answers.h"
+#include "engine/tasks/sampled_data.h"
 #include "engine/tasks/text_model.h"
 #include "engine/tasks/zero_dataset.h"
 #include "io/base/log.h"
@@ -35,34 +36,24 @@ struct MaskedPart {
   std::unique_ptr<Dataset> dataset;
 
   DatasetSize Size() const {
-    if (dataset == nullptr) return {};
     return {.unit = layout == SampleLayout::kPadded ? "lines" : "windows",
             .samples = dataset->size(),
             .tokens = texts->tokens()};
   }
 };
 
-class MaskedLmData : public TaskData {
+class MaskedLmData : public SampledData<MaskedPart> {
  public:
-  explicit MaskedLmData(const TaskInputs& inputs)
-      : inputs_(inputs), config_(inputs.config), model_(inputs.model.transformer) {}
+  explicit MaskedLmData(const TaskInputs& inputs) : SampledData(inputs) {}
 
   absl::Status Open() {
-    RETURN_IF_ERROR(Lay(config_.data, false, train_));
-    int64_t evaluated = 0;
-    if (!config_.eval_data.empty()) {
-      RETURN_IF_ERROR(Lay(config_.eval_data, true, evaluation_));
-      OpenDataset(0, evaluation_);
-      evaluated = evaluation_.texts->longest();
-    }
-    OpenDataset(evaluated, train_);
-    return absl::OkStatus();
+    return OpenParts(
+        [this](const auto& files, MaskedPart& part) { return Lay(files, &part != &train_, part); },
+        [this](MaskedPart& part, const MaskedPart* beside) {
+          OpenDataset(beside ? beside->texts->longest() : 0, part);
+        });
   }
 
-  Dataset* train() const override { return train_.dataset.get(); }
-  Dataset* evaluation() const override { return evaluation_.dataset.get(); }
-  DatasetSize train_size() const override { return train_.Size(); }
-  DatasetSize evaluation_size() const override { return evaluation_.Size(); }
   SampleLayout layout() const override { return train_.layout; }
   std::vector<std::pair<std::string, std::string>> Identity() const override {
     std::vector<std::pair<std::string, std::string>> identity = {
@@ -120,11 +111,6 @@ class MaskedLmData : public TaskData {
     options.rule.tokens = inputs_.tokenizer->vocabulary_size();
     part.dataset = std::make_unique<MaskedDataset>(part.texts.get(), &model_, options);
   }
-
-  const TaskInputs inputs_;
-  const RunConfig& config_;
-  const TransformerConfig& model_;
-  MaskedPart train_, evaluation_;
 };
 
 using nlohmann::ordered_json;

@@ -14,6 +14,7 @@
 #include "engine/tasks/generating_task.h"
 #include "engine/tasks/generation_data.h"
 #include "engine/tasks/sample_texts.h"
+#include "engine/tasks/sampled_data.h"
 #include "engine/tasks/zero_dataset.h"
 #include "engine/torch/text_batch.h"
 #include "io/base/log.h"
@@ -61,7 +62,6 @@ struct Pairs {
   std::unique_ptr<PairDataset> dataset;
 
   DatasetSize Size() const {
-    if (!dataset) return {};
     return {.unit = "pairs",
             .samples = dataset->size(),
             .tokens = samples->source_tokens() + samples->target_tokens(),
@@ -69,10 +69,9 @@ struct Pairs {
   }
 };
 
-class PairData : public TaskData {
+class PairData : public SampledData<Pairs> {
  public:
-  explicit PairData(const TaskInputs& inputs)
-      : inputs_(inputs), config_(inputs.config), model_(inputs.model.transformer) {}
+  explicit PairData(const TaskInputs& inputs) : SampledData(inputs) {}
 
   absl::Status Open() {
     const PairChoice& choice = config_.pairs;
@@ -89,20 +88,13 @@ class PairData : public TaskData {
                                                text, chat, &counts);
                                          }));
     }
-    RETURN_IF_ERROR(Read(config_.data, train_));
-    if (!config_.eval_data.empty()) {
-      RETURN_IF_ERROR(Read(config_.eval_data, evaluation_));
-      OpenDataset(nullptr, evaluation_);
-    }
-    OpenDataset(evaluation_.samples.get(), train_);
+    RETURN_IF_ERROR(
+        OpenParts([this](const auto& files, Pairs& pairs) { return Read(files, pairs); },
+                  [this](Pairs& pairs, const Pairs* beside) { OpenDataset(beside, pairs); }));
     ASSIGN_OR_RETURN(compared_, OpenEvaluationTexts(inputs_, evaluation_.dataset.get()));
     return absl::OkStatus();
   }
 
-  Dataset* train() const override { return train_.dataset.get(); }
-  Dataset* evaluation() const override { return evaluation_.dataset.get(); }
-  DatasetSize train_size() const override { return train_.Size(); }
-  DatasetSize evaluation_size() const override { return evaluation_.Size(); }
   TextMaker* compared_texts() const override { return compared_.get(); }
   SampleWriter* sample_texts() const override { return samples_.get(); }
   std::vector<std::pair<std::string, std::string>> Identity() const override {
@@ -129,7 +121,7 @@ class PairData : public TaskData {
   }
 
   // `beside`: what is evaluated beside it; null: nothing.
-  void OpenDataset(const PairedSamples* beside, Pairs& pairs) const {
+  void OpenDataset(const Pairs* beside, Pairs& pairs) const {
     const EvaluationTextsChoice& texts = config_.evaluation_texts;
     const PairLengths written = samples_ ? samples_->longest() : PairLengths();
     PairDatasetOptions options;
@@ -137,17 +129,13 @@ class PairData : public TaskData {
     options.most = {config_.pairs.max_source_length, config_.pairs.max_target_length};
     options.pad_to_max_length = config_.pad_to_max_length;
     if (beside != nullptr) {
-      options.evaluated = {std::max(beside->longest_source(), written.source),
-                           beside->longest_target()};
+      options.evaluated = {std::max(beside->samples->longest_source(), written.source),
+                           beside->samples->longest_target()};
     }
     pairs.dataset = std::make_unique<PairDataset>(pairs.samples.get(), &model_, options);
   }
 
-  const TaskInputs inputs_;
-  const RunConfig& config_;
-  const TransformerConfig& model_;
-  std::unique_ptr<SampleTexts> samples_;  // null: evaluations write none
-  Pairs train_, evaluation_;
+  std::unique_ptr<SampleTexts> samples_;       // null: evaluations write none
   std::unique_ptr<EvaluationTexts> compared_;  // null: evaluations generate none
 };
 

@@ -15,6 +15,7 @@
 #include "engine/tasks/all_tasks.h"
 #include "engine/tasks/generating_task.h"
 #include "engine/tasks/generation_data.h"
+#include "engine/tasks/sampled_data.h"
 #include "engine/tasks/speech_prompts.h"
 #include "engine/tasks/text_sampling.h"
 #include "engine/tasks/zero_dataset.h"
@@ -29,24 +30,19 @@ struct Sounds {
   std::unique_ptr<SpeechDataset> dataset;
 
   DatasetSize Size() const {
-    if (!dataset) return {};
     const int64_t tokens = samples->target_tokens();
     return {.unit = "sounds", .samples = dataset->size(), .tokens = tokens, .labels = tokens};
   }
 };
 
-class SpeechData : public TaskData {
+class SpeechData : public SampledData<Sounds> {
  public:
-  explicit SpeechData(const TaskInputs& inputs)
-      : inputs_(inputs), config_(inputs.config), model_(inputs.model.transformer) {}
+  explicit SpeechData(const TaskInputs& inputs) : SampledData(inputs) {}
 
   absl::Status Open() {
-    RETURN_IF_ERROR(Read(config_.data, train_));
-    if (!config_.eval_data.empty()) {
-      RETURN_IF_ERROR(Read(config_.eval_data, evaluation_));
-      OpenDataset(nullptr, evaluation_);
-    }
-    OpenDataset(evaluation_.samples.get(), train_);
+    RETURN_IF_ERROR(
+        OpenParts([this](const auto& files, Sounds& sounds) { return Read(files, sounds); },
+                  [this](Sounds& sounds, const Sounds* beside) { OpenDataset(beside, sounds); }));
     const auto before_times = SpeechTokens::Of(*inputs_.tokenizer).no_timestamps();
     const auto first_time = before_times ? std::optional<int64_t>(*before_times + 1) : std::nullopt;
     ASSIGN_OR_RETURN(compared_,
@@ -54,10 +50,6 @@ class SpeechData : public TaskData {
     return absl::OkStatus();
   }
 
-  Dataset* train() const override { return train_.dataset.get(); }
-  Dataset* evaluation() const override { return evaluation_.dataset.get(); }
-  DatasetSize train_size() const override { return train_.Size(); }
-  DatasetSize evaluation_size() const override { return evaluation_.Size(); }
   TextMaker* compared_texts() const override { return compared_.get(); }
   std::vector<std::pair<std::string, std::string>> Identity() const override {
     const SpeechTask& speech = config_.speech;
@@ -85,19 +77,15 @@ class SpeechData : public TaskData {
   }
 
   // `beside`: what is evaluated beside it; null: nothing.
-  void OpenDataset(const SpeechSamples* beside, Sounds& sounds) const {
+  void OpenDataset(const Sounds* beside, Sounds& sounds) const {
     const EvaluationTextsChoice& texts = config_.evaluation_texts;
     sounds.dataset = std::make_unique<SpeechDataset>(
         sounds.samples.get(), &model_,
         SpeechDatasetOptions{config_.pairs.max_target_length, config_.pad_to_max_length,
-                             beside ? beside->longest_target() : 0,
+                             beside ? beside->samples->longest_target() : 0,
                              beside && texts.made ? texts.max_length - 1 : 0});
   }
 
-  const TaskInputs inputs_;
-  const RunConfig& config_;
-  const TransformerConfig& model_;
-  Sounds train_, evaluation_;
   std::unique_ptr<EvaluationTexts> compared_;  // null: evaluations generate none
 };
 
