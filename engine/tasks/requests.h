@@ -31,7 +31,7 @@ struct TextRequest {
   // For models with an encoder: the text before each prompt, and the most tokens of both (1024).
   std::string source_prefix;
   std::optional<int64_t> max_source_length;
-  SpeechTask speech;        // for models of speech
+  SpeechMode speech;        // for models of speech
   std::string speech_task;  // "transcribe", "translate"; "": not said
   bool ignore_end = false, as_json = false;
 };

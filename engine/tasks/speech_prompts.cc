@@ -108,7 +108,7 @@ absl::Status FindLanguages(TextModel& model, int rows, std::vector<Prompt>& prom
       const auto best = std::max_element(
           languages.begin(), languages.end(),
           [&](const auto& a, const auto& b) { return scores[a.second] < scores[b.second]; });
-      SpeechTask task = model.speech;
+      SpeechMode task = model.speech;
       task.language = best->first;
       ASSIGN_OR_RETURN(const std::vector<int64_t> prefix, model.speech_tokens.Prefix(task));
       for (const size_t window : *left[i]) {

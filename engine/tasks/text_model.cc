@@ -216,7 +216,7 @@ absl::Status RefuseRequest(bool given, absl::string_view flags, absl::string_vie
 }
 
 absl::Status RefuseSpeechFlags(const TextRequest& request, const TextModel& model) {
-  const SpeechTask& speech = request.speech;
+  const SpeechMode& speech = request.speech;
   return RefuseRequest(
       !speech.language.empty() || !request.speech_task.empty() || speech.timestamps,
       "--language, --transcribe-task, --timestamps", "make texts from sounds", request, model);

@@ -52,7 +52,7 @@ struct TextModel {
   int64_t new_tokens = 100;  // of a text, at most
   // Of a model that hears.
   SpeechTokens speech_tokens;
-  SpeechTask speech;
+  SpeechMode speech;
   // It is asked what is spoken.
   bool finds_languages() const { return speech_tokens.multilingual() && speech.language.empty(); }
 

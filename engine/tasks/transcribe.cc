@@ -52,7 +52,7 @@ class SpeechData : public SampledData<Sounds> {
 
   TextMaker* compared_texts() const override { return compared_.get(); }
   std::vector<std::pair<std::string, std::string>> Identity() const override {
-    const SpeechTask& speech = config_.speech;
+    const SpeechMode& speech = config_.speech;
     return {{"lengths", absl::StrCat(config_.pairs.max_target_length,
                                      config_.pad_to_max_length ? " to the maximum" : "")},
             {"speech", absl::StrCat(speech.language, speech.translates ? " translated" : "")}};
@@ -95,7 +95,7 @@ absl::Status ResolveSounds(const TextRequest& request, const GenerationConfig& c
   RETURN_IF_ERROR(CheckSpeechPreprocessor(model.files, *model.config.transformer.encoder->speech));
   model.speech_tokens = SpeechTokens::Of(*model.tokenizer, config.multilingual);
   model.speech = request.speech;
-  SpeechTask& speech = model.speech;
+  SpeechMode& speech = model.speech;
   if (speech.language.empty()) {
     absl::string_view language = config.language;  // a code, or <|de|>
     if (absl::ConsumePrefix(&language, "<|")) absl::ConsumeSuffix(&language, "|>");
@@ -122,7 +122,7 @@ absl::Status ResolveSounds(const TextRequest& request, const GenerationConfig& c
                      "--generation-config none (or a FILE)"));
   }
   speech.timestamps |= config.timestamps.value_or(false);
-  SpeechTask some = speech;
+  SpeechMode some = speech;
   if (some.language.empty() && model.speech_tokens.multilingual()) {
     some.language = model.speech_tokens.languages().front().first;
   }
