@@ -3,8 +3,9 @@
 
     docs/write_tables.py            writes them
     docs/write_tables.py --check    exit code 1 if a document is not current, or a measurement is incomplete
+    docs/write_tables.py --show ID  prints one table; sets of interest to few are in no document ("shown": false)
 
-A table stands between `<!-- measured: ID -->` and `<!-- end -->`; ID names a set of measurements, or is `machines`. A
+A table stands between `<!-- measured: ID -->` and the next `</sub>`; ID names a set of measurements, or is `machines`. A
 set has the machine, the date, the conditions, the command, the commit (if known) and the columns ([key, heading]) of its rows. Each
 row is a measurement with an `id` of its own. Python's standard library only.
 """
@@ -15,7 +16,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MARKED = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
+MARKED = re.compile(r"(<!-- measured: ([\w-]+) -->\n)(?:.*?</sub>\n)?", re.S)
 
 
 def faults(data):
@@ -44,12 +45,13 @@ def row(cells):
 
 
 def table(entry):
-    columns = entry["columns"]
-    text = f"```\n{entry['command']}\n```\n" if "command" in entry else ""
+    columns, command = entry["columns"], entry.get("command", "")
+    text = f"```\n{command}\n```\n" if "\n" in command else ""
     text += row(heading for _, heading in columns) + row("---" for _ in columns)
     text += "".join(row(cells.get(key, "") for key, _ in columns) for cells in entry["rows"])
     commit = f", commit {entry['commit']}" if "commit" in entry else ""
-    return text + f"\n<sub>Machine {entry['machine']}, {entry['date']}{commit}: {entry['conditions']}.</sub>\n"
+    command = f" `{command}`" if command and "\n" not in command else ""
+    return text + f"\n<sub>Machine {entry['machine']}, {entry['date']}{commit}: {entry['conditions']}.{command}</sub>\n"
 
 
 def main():
@@ -59,15 +61,19 @@ def main():
     sets = {entry["id"]: entry for entry in data["sets"]}
     used = set()
     machines = row(["machine", ""]) + row(["---", "---"]) + "".join(row(item) for item in data["machines"].items())
+    machines += "\n<sub>The letters name a table's machine.</sub>\n"
+    if sys.argv[1:2] == ["--show"]:
+        print(table(sets[sys.argv[2]]) if sys.argv[2:3] and sys.argv[2] in sets else "\n".join(sets))
+        return 0
 
     def written(match):
         used.add(match[2])
         if match[2] == "machines":
-            return match[1] + machines + match[3]
+            return match[1] + machines
         if match[2] not in sets:
             found.append(f"no measurements have the ID {match[2]}")
             return match[0]
-        return match[1] + table(sets[match[2]]) + match[3]
+        return match[1] + table(sets[match[2]])
 
     for name in ("README.md", "docs/BENCHMARKS.md"):
         path = ROOT / name
@@ -77,7 +83,7 @@ def main():
             found.append(f"{name} is not current: run docs/write_tables.py")
         elif not check:
             path.write_text(current, encoding="utf-8")
-    found += [f"{name} is in no document" for name in sets if name not in used]
+    found += [f"{name} is in no document" for name, entry in sets.items() if name not in used and entry.get("shown", True)]
     for fault in found:
         print(fault)
     return 1 if found else 0
