@@ -19,9 +19,9 @@ struct CommitOptions {
   double commit_part = 0;  // if > 0, commit_every becomes this fraction of the run's steps
   double commit_seconds = 0;
   double commit_cost_part = 0;  // maximum fraction of time for commits by time; 0: no maximum
-  bool no_commit = false;                 // no commits, and one slot for each tile
-  bool resume = false;                    // continue from OUTPUT's commit, if there is one
-  bool overwrite = false;                 // remove an earlier run of OUTPUT
+  bool no_commit = false;       // no commits, and one slot for each tile
+  bool resume = false;          // continue from OUTPUT's commit, if there is one
+  bool overwrite = false;       // remove an earlier run of OUTPUT
   std::vector<std::string> allow_change;  // settings of ChangeableNames that a resume may change
   std::string persist;                    // directory for copies of commits; empty: none
   int keep = 1;                           // number of copies that are kept

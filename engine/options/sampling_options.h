@@ -25,13 +25,13 @@ struct SamplingOptions {
   // These apply before the temperature, also at temperature 0.
   double repetition_penalty = 1;  // divides scores of tokens in the text, prompt included; 1: none
   int64_t no_repeat_ngram = 0;    // no sequence of this many tokens repeats; 0: no limit
-  int64_t source_no_repeat_ngram = 0;   // none of this many tokens of the encoder's source appears
-  int64_t min_tokens = 0;               // minimum of new tokens before one of `ends`
-  int64_t min_length = 0;               // minimum of tokens before one of `ends`, with the prompt
-  std::vector<int64_t> ends = {};       // tokens that end a text
-  std::vector<std::string> stops = {};  // texts that end the text and are not part of it
-  int64_t forced_first = -1;            // the first new token; -1: any
-  std::vector<int64_t> suppressed = {};        // tokens that are never chosen
+  int64_t source_no_repeat_ngram = 0;    // none of this many tokens of the encoder's source appears
+  int64_t min_tokens = 0;                // minimum of new tokens before one of `ends`
+  int64_t min_length = 0;                // minimum of tokens before one of `ends`, with the prompt
+  std::vector<int64_t> ends = {};        // tokens that end a text
+  std::vector<std::string> stops = {};   // texts that end the text and are not part of it
+  int64_t forced_first = -1;             // the first new token; -1: any
+  std::vector<int64_t> suppressed = {};  // tokens that are never chosen
   std::vector<int64_t> suppressed_first = {};  // tokens that are never chosen first
   int64_t max_tokens = 0;                      // maximum of new tokens
   int64_t forced_last = -1;                    // the last token of a text of max_tokens; -1: any

@@ -20,8 +20,9 @@ struct StateSource;   // engine/weights/state_source.h
 
 // Callbacks and optional parts of a training run. All pointers outlive the call of Train.
 struct TrainHooks {
-  // Called after all checks and planning, before the first step. `used` has the resolved options:
-  // steps, threads, budgets and device. An error ends the run.
+  // Called after all checks and planning, before the first step; with several ranks, on the first
+  // one. `used` has the resolved options: steps, threads, budgets and device. An error ends the
+  // run.
   std::function<absl::Status(const TrainOptions& used)> at_start;
   // Called with the state after the last step, or of the commit if the run had already finished;
   // with several ranks, on the first one. ExportWeights (engine/weights/export_weights.h) writes
