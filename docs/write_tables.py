@@ -5,8 +5,8 @@
     docs/write_tables.py --check    exit code 1 if a document is not current, or a measurement is incomplete
     docs/write_tables.py --show ID  prints one table; sets of interest to few are in no document ("shown": false)
 
-A table stands between `<!-- measured: ID -->` and the next `</sub>`; ID names a set of measurements, or is `machines`. A
-set has the machine, the date, the conditions, the command, the commit (if known) and the columns ([key, heading]) of its rows. Each
+A table stands between `<!-- measured: ID -->` and the next `</sub>`; ID names a set of measurements, or is `machines` or
+`others` (the sets in no document). A set has the machine, the date, the conditions, the command, the commit (if known) and the columns ([key, heading]) of its rows. Each
 row is a measurement with an `id` of its own. Python's standard library only.
 """
 
@@ -27,6 +27,8 @@ def faults(data):
         for key in ("machine", "date", "conditions", "columns", "rows"):
             if key not in entry:
                 yield f"{name} has no {key}"
+        if not entry.get("shown", True) and "title" not in entry:
+            yield f"{name} is not shown and has no title"
         if entry.get("machine") not in data["machines"]:
             yield f"{name}: unknown machine {entry.get('machine')}"
         if not re.fullmatch(r"\d{4}-\d\d(-\d\d)?", entry.get("date", "")):
@@ -62,14 +64,17 @@ def main():
     used = set()
     machines = row(["machine", ""]) + row(["---", "---"]) + "".join(row(item) for item in data["machines"].items())
     machines += "\n<sub>The letters name a table's machine.</sub>\n"
+    others = row(["ID", "content"]) + row(["---", "---"])
+    others += "".join(row([f"`{name}`", entry["title"]]) for name, entry in sets.items() if not entry.get("shown", True))
+    others += "\n<sub>`docs/write_tables.py --show ID` prints the table.</sub>\n"
     if sys.argv[1:2] == ["--show"]:
         print(table(sets[sys.argv[2]]) if sys.argv[2:3] and sys.argv[2] in sets else "\n".join(sets))
         return 0
 
     def written(match):
         used.add(match[2])
-        if match[2] == "machines":
-            return match[1] + machines
+        if match[2] in ("machines", "others"):
+            return match[1] + (machines if match[2] == "machines" else others)
         if match[2] not in sets:
             found.append(f"no measurements have the ID {match[2]}")
             return match[0]
