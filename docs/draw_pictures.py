@@ -35,7 +35,8 @@ class Picture:
         self.width, self.title, self.parts = width, title, []
 
     def box(self, x, y, width, height, kind, radius=5):
-        self.parts.append(f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="{radius}" class="{kind}"/>')
+        self.parts.append(f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="{radius}" '
+                          f'class="{kind}"/>')
 
     def text(self, x, y, text, kind="", anchor="start"):
         self.parts.append(f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" class="{kind}">{escape(text)}</text>')
@@ -49,8 +50,8 @@ class Picture:
         return "\n".join([
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {height}" role="img">',
             f"<title>{escape(self.title)}</title>", f"<style>{STYLE}</style>",
-            '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
-            '<path d="M0 0 8 4 0 8z" fill="#8c959f"/></marker></defs>',
+            '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" '
+            'orient="auto"><path d="M0 0 8 4 0 8z" fill="#8c959f"/></marker></defs>',
             f'<rect width="{self.width}" height="{height}" class="back"/>', *self.parts, "</svg>", ""])
 
 
@@ -88,7 +89,8 @@ def draw_layers():
         for i, (name, knows) in enumerate(found):
             x, top = left + 16 + i % columns * (width + gap), y + 38 + i // columns * (height + gap)
             inner = name[len(tops[0]) + 1:] if len(tops) == 1 and "/" in name else name
-            picture.box(x, top, width, height, "torch" if knows.startswith("LibTorch") or name == "tools/compute" else "box")
+            with_torch = knows.startswith("LibTorch") or name == "tools/compute"
+            picture.box(x, top, width, height, "torch" if with_torch else "box")
             needs = re.sub(r"[`;].*|, in .*| with CUDA", "", knows).strip()
             needs = "" if needs.startswith("all") else needs
             picture.text(x + 10, top + (17 if needs else 25), inner, "name")
@@ -101,8 +103,8 @@ def draw_layers():
             y += 26
     picture.box(left, y + 14, 16, 16, "torch", 3)
     picture.text(left + 24, y + 27, "uses LibTorch", "small")
-    picture.text(left + 120, y + 27, "Small print: the libraries a folder depends on. Inside a layer, too, a folder includes only "
-                 "those drawn before it.", "small faint")
+    picture.text(left + 120, y + 27, "Small print: the libraries a folder depends on. Inside a layer, too, a folder "
+                 "includes only those drawn before it.", "small faint")
     return picture.svg(y + 44)
 
 
@@ -112,9 +114,11 @@ def draw_step():
     left, scale, top, lane, bar = 126, 58, 62, 64, 28
     at = lambda time: left + time * scale
     lanes = ["compute", "device copies", "workers", "disk reads", "disk writes", "commit"]
-    notes = ["forward, backward", "GPU only", "verify, update", "prefetch, state", "to the other slot", "in the background"]
+    notes = ["forward, backward", "GPU only", "verify, update", "prefetch, state", "to the other slot",
+             "in the background"]
     middle = lambda row: top + row * lane + lane / 2
-    phases = [(0, 3, "forward"), (3, 5, "loss"), (5, 10.5, "backward, with immediate updates"), (10.5, 14, "next forward")]
+    phases = [(0, 3, "forward"), (3, 5, "loss"), (5, 10.5, "backward, with immediate updates"),
+              (10.5, 14, "next forward")]
     for start, end, name in phases:
         picture.text(at((start + end) / 2), 34, name, "head" if end - start > 2 else "name", "middle")
     for time in (3, 5, 10.5):
@@ -134,8 +138,10 @@ def draw_step():
     weights = [(0.75, 1.25, "w2"), (1.95, 2.6, "wH"), (4, 4.5, "w2"), (5.6, 6.1, "w1"), (7.6, 8.1, "wE")]
     bars(1, "blue", weights + [(11.1, 11.55, "wE"), (12, 12.5, "w1")])
     bars(1, "orange", [(5.02, 5.55, "gH"), (7.02, 7.5, "g2"), (9.02, 9.5, "g1"), (10.52, 11, "gE")])
-    bars(2, "green", [(5.7, 7.2, "update H"), (7.6, 8.6, "update 2"), (9.6, 10.5, "update 1"), (10.6, 11.6, "update E")])
-    bars(3, "blue", [(0.1, 0.7, "w2"), (1, 1.9, "wH"), (3.3, 3.95, "w2"), (4.35, 5, "w1"), (6.45, 7.05, "wE"), (11.6, 12.2, "w2")])
+    bars(2, "green", [(5.7, 7.2, "update H"), (7.6, 8.6, "update 2"), (9.6, 10.5, "update 1"),
+                      (10.6, 11.6, "update E")])
+    bars(3, "blue", [(0.1, 0.7, "w2"), (1, 1.9, "wH"), (3.3, 3.95, "w2"), (4.35, 5, "w1"),
+                     (6.45, 7.05, "wE"), (11.6, 12.2, "w2")])
     bars(3, "green", [(5.1, 6.4, "state H"), (7.1, 8, "state 2"), (9.1, 10, "state 1"), (10.05, 11, "state E")])
     bars(4, "green", [(6.3, 7.6, "H"), (8.1, 9, "2"), (10, 10.8, "1"), (11, 12, "E")])
     bars(5, "red", [(12, 13.1, "sync data"), (13.1, 14, "manifest")])
@@ -146,15 +152,15 @@ def draw_step():
     picture.line([(at(4.9), middle(3) - bar / 2), (at(5.7), middle(1) + bar / 2 + 3)], arrow=True)
     y = top + lane * len(lanes) + 22
     x = 10
-    for kind, text in [("blue", "weights w, forward"), ("orange", "gradients g, backward"), ("green", "optimizer state and update, tile by tile"),
-                       ("red", "commit")]:
+    for kind, text in [("blue", "weights w, forward"), ("orange", "gradients g, backward"),
+                       ("green", "optimizer state and update, tile by tile"), ("red", "commit")]:
         picture.box(x, y - 12, 16, 16, kind, 3)
         picture.text(x + 22, y + 1, text, "small")
         x += 44 + 6.3 * len(text)
-    picture.text(10, y + 24, "E embedding, 1 and 2 blocks, H head. Weights are read two operations before their use (arrows). Each "
-                 "update starts when its gradient is complete; only the tiles", "small faint")
-    picture.text(10, y + 40, "of E that the next forward needs delay it. A commit renames its manifest once the updates are on disk, "
-                 "while the next step computes.", "small faint")
+    picture.text(10, y + 24, "E embedding, 1 and 2 blocks, H head. Weights are read two operations before their use "
+                 "(arrows). Each update starts when its gradient is complete; only the tiles", "small faint")
+    picture.text(10, y + 40, "of E that the next forward needs delay it. A commit renames its manifest once the updates "
+                 "are on disk, while the next step computes.", "small faint")
     return picture.svg(y + 54)
 
 

@@ -5,9 +5,10 @@
     docs/write_tables.py --check    exit code 1 if a document is not current, or a measurement is incomplete
     docs/write_tables.py --show ID  prints one table; sets of interest to few are in no document ("shown": false)
 
-A table stands between `<!-- measured: ID -->` and the next `</sub>`; ID names a set of measurements, or is `machines` or
-`others` (the sets in no document). A set has the machine, the date, the conditions, the command, the commit (if known) and the columns ([key, heading]) of its rows. Each
-row is a measurement with an `id` of its own. Python's standard library only.
+A table stands between `<!-- measured: ID -->` and the next `</sub>`; ID names a set of measurements, or is `machines`
+or `others` (the sets in no document). A set has the machine, the date, the conditions, the command, the commit (if known)
+and the columns ([key, heading]) of its rows. Each row is a measurement with an `id` of its own. Python's standard
+library only.
 """
 
 import json
@@ -16,7 +17,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MARKED = re.compile(r"(<!-- measured: ([\w-]+) -->\n)(?:.*?</sub>\n)?", re.S)
+MARKED = re.compile(r"(<!-- measured: ([\w-]+) -->\n)(?:(?:(?!<!-- measured).)*?</sub>\n)?", re.S)
 
 
 def faults(data):
@@ -34,12 +35,12 @@ def faults(data):
         if not re.fullmatch(r"\d{4}-\d\d(-\d\d)?", entry.get("date", "")):
             yield f"{name}: the date is not YYYY-MM or YYYY-MM-DD"
         known = {"id"} | {key for key, _ in entry["columns"]}
-        for row in entry["rows"]:
-            if extra := set(row) - known:
-                yield f"{name}: {row.get('id')} has {', '.join(sorted(extra))}, which is in no column"
-            if row.get("id", "") in seen | {""}:
-                yield f"{name}: the id {row.get('id')!r} is missing or used twice"
-            seen.add(row.get("id"))
+        for cells in entry["rows"]:
+            if extra := set(cells) - known:
+                yield f"{name}: {cells.get('id')} has {', '.join(sorted(extra))}, which is in no column"
+            if cells.get("id", "") in seen | {""}:
+                yield f"{name}: the id {cells.get('id')!r} is missing or used twice"
+            seen.add(cells.get("id"))
 
 
 def row(cells):
@@ -65,7 +66,8 @@ def main():
     machines = row(["machine", ""]) + row(["---", "---"]) + "".join(row(item) for item in data["machines"].items())
     machines += "\n<sub>The letters name a table's machine.</sub>\n"
     others = row(["ID", "content"]) + row(["---", "---"])
-    others += "".join(row([f"`{name}`", entry["title"]]) for name, entry in sets.items() if not entry.get("shown", True))
+    hidden = {name: entry for name, entry in sets.items() if not entry.get("shown", True)}
+    others += "".join(row([f"`{name}`", entry["title"]]) for name, entry in hidden.items())
     others += "\n<sub>`docs/write_tables.py --show ID` prints the table.</sub>\n"
     if sys.argv[1:2] == ["--show"]:
         print(table(sets[sys.argv[2]]) if sys.argv[2:3] and sys.argv[2] in sets else "\n".join(sets))
@@ -88,7 +90,7 @@ def main():
             found.append(f"{name} is not current: run docs/write_tables.py")
         elif not check:
             path.write_text(current, encoding="utf-8")
-    found += [f"{name} is in no document" for name, entry in sets.items() if name not in used and entry.get("shown", True)]
+    found += [f"{name} is in no document" for name in sets if name not in used and name not in hidden]
     for fault in found:
         print(fault)
     return 1 if found else 0
