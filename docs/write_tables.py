@@ -61,6 +61,9 @@ def main():
     check = sys.argv[1:] == ["--check"]
     data = json.loads((ROOT / "docs/measurements.json").read_text(encoding="utf-8"))
     found = list(faults(data))
+    if found:
+        print("\n".join(found))
+        return 1
     sets = {entry["id"]: entry for entry in data["sets"]}
     used = set()
     machines = row(["machine", ""]) + row(["---", "---"]) + "".join(row(item) for item in data["machines"].items())
