@@ -5,10 +5,15 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
 #include "engine/base/flag_value.h"
 #include "engine/base/model_file.h"
 #include "engine/config/run_config.h"
+#include "engine/data/data_encoder.h"
+#include "engine/data/load_tokenizer.h"
 #include "engine/estimate/estimate_output.h"
 #include "engine/families/read_model_shape.h"
 #include "engine/weights/model_directory.h"
@@ -41,6 +46,28 @@ absl::StatusOr<RunConfig> Resolve(TrainFlags flags) {
   return ResolveForRanks(flags, {});
 }
 
+// Tokens that the tokenizer has and the model does not count, as train adds rows for them
+// (GrowVocabulary in tools/compute/train.cc). Of a tokenizer that can't be read nothing is known
+// here; train says why.
+absl::Status CountNewTokens(const std::vector<std::string>& data, EstimateTask& task) {
+  const RunConfig& config = task.config;
+  const bool texts = data.empty() || !config.tokenizer.empty() ||
+                     absl::c_any_of(data, [](const std::string& file) { return IsText(file); });
+  const std::string directory = TokenizerDirectory(config.tokenizer, config.model);
+  if (task.shape.vocabulary == 0 || !texts || directory.empty()) return absl::OkStatus();
+  const auto tokenizer = LoadTokenizer(directory);
+  if (!tokenizer.ok() || (*tokenizer)->kind() == "chars" || (*tokenizer)->kind() == "bytes") {
+    return absl::OkStatus();
+  }
+  const int64_t had = task.shape.vocabulary, has = (*tokenizer)->vocabulary_size();
+  if (has <= had) return absl::OkStatus();
+  task.document.value["vocab_size"] = has;
+  ASSIGN_OR_RETURN(task.shape, ReadModelShape(task.document, config.task));
+  LogInfo(absl::StrCat("the tokenizer has ", has, " tokens, and the model ", had,
+                       ": the rows that train adds for them are counted"));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<EstimateTask> ReadTask(const EstimateFlags& flags) {
   EstimateTask task;
   ASSIGN_OR_RETURN(task.config, Resolve(flags.train));
@@ -57,6 +84,7 @@ absl::StatusOr<EstimateTask> ReadTask(const EstimateFlags& flags) {
   RETURN_IF_ERROR(CheckModelDirectory(task.config.model));
   ASSIGN_OR_RETURN(task.document, ReadModelJson(task.config.model, "config.json"));
   ASSIGN_OR_RETURN(task.shape, ReadModelShape(task.document, task.config.task));
+  RETURN_IF_ERROR(CountNewTokens(flags.train.data, task));
   return task;
 }
 
@@ -92,7 +120,8 @@ void AddEstimateCommand(CLI::App& app, CommandFunction* run, const TranslatedWor
       ->type_name("auto|yes|no");
   AddTrainFlags(*command, flags->train);
   command->footer(
-      "Only config.json is read, so any model with a hidden size, layers, heads and a\n"
+      "Of the model config.json and the number of its tokenizer's tokens are read, so any model "
+      "with a hidden size, layers, heads and a\n"
       "vocabulary will do.\n"
       "Example:\n  spillway estimate --model gpt2/ --swap /nvme/swap --host-memory 1GiB "
       "--device-memory 1GiB");
