@@ -996,8 +996,9 @@ def planted(bed):
                 os.symlink(bed.path("real"), bed.path(at))
                 bed.refused(bed.command(persist=bed.path(at)), (0, 2))
             else:
+                others = glob.glob(os.path.join(bed.swap, "spillway-*"))
                 bed.refused(bed.command(output=bed.path("o2")), 0)
-                run_directory = glob.glob(os.path.join(bed.swap, "spillway-*"))[0]
+                run_directory, = set(glob.glob(os.path.join(bed.swap, "spillway-*"))) - set(others)
                 os.rename(run_directory, bed.path("real-run"))
                 os.symlink(bed.path("real-run"), run_directory)
                 bed.refused(bed.command(output=bed.path("o2"), resume=True, steps=20), 2, "symbolic link")
