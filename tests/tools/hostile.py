@@ -1195,12 +1195,12 @@ def report(bed):
 
 @fault("ranks", "reshard and clocks", "the same state after each number of ranks")
 def reshard(bed):
-    more = {"steps": 24, "micro_batch": 1}
     with bed.trial("1 -> 2 -> 1 -> 3 -> 1, killed in between"):
-        bed.refused(bed.command(steps=6, micro_batch=6), 0)
+        more = {"steps": 6, "micro_batch": 1, "accumulate": 6}
+        bed.refused(bed.command(**more), 0)
         digest = bed.inspect()["digest"]
         for ranks in (2, 1, 3, 1):
-            result = run(*bed.command(steps=6, micro_batch=6 // ranks, ranks=ranks if ranks > 1 else None, resume=True))
+            result = run(*bed.command(**more | {"accumulate": 6 // ranks}, ranks=ranks if ranks > 1 else None, resume=True))
             bed.assertEqual(result.returncode, 0, result.stderr)
             bed.assertEqual(bed.inspect()["digest"], digest)
     with bed.trial("one rank killed: all end"):
@@ -1210,7 +1210,6 @@ def reshard(bed):
         victim = [pid for pid in descendants(process.pid) if variable_of(pid, "RANK") == "1"][0]
         os.kill(victim, signal.SIGKILL)
         bed.ends(process, 1, "rank 1", seconds=60)
-    del more
 
 
 def take(one):
