@@ -3,11 +3,16 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
 #include "engine/base/flag_value.h"
 #include "engine/base/model_file.h"
 #include "engine/base/print_json.h"
 #include "engine/config/run_config.h"
+#include "engine/data/data_encoder.h"
+#include "engine/data/load_tokenizer.h"
 #include "engine/estimate/estimate.h"
 #include "engine/estimate/estimate_output.h"
 #include "engine/families/read_model_shape.h"
@@ -40,6 +45,28 @@ absl::StatusOr<RunConfig> Resolve(TrainFlags flags) {
   return ResolveForRanks(flags, {});
 }
 
+// Tokens that the tokenizer has and the model does not count, as train adds rows for them
+// (GrowVocabulary in tools/compute/train_model.cc). Of a tokenizer that can't be read nothing is
+// known here; train says why.
+absl::Status CountNewTokens(const std::vector<std::string>& data, EstimateRequest& request) {
+  const RunConfig& config = request.config;
+  const bool texts = data.empty() || !config.tokenizer.empty() ||
+                     absl::c_any_of(data, [](const std::string& file) { return IsText(file); });
+  const std::string directory = TokenizerDirectory(config.tokenizer, config.model);
+  if (request.shape.vocabulary == 0 || !texts || directory.empty()) return absl::OkStatus();
+  const auto tokenizer = LoadTokenizer(directory);
+  if (!tokenizer.ok() || (*tokenizer)->kind() == "chars" || (*tokenizer)->kind() == "bytes") {
+    return absl::OkStatus();
+  }
+  const int64_t had = request.shape.vocabulary, has = (*tokenizer)->vocabulary_size();
+  if (has <= had) return absl::OkStatus();
+  request.document.value["vocab_size"] = has;
+  ASSIGN_OR_RETURN(request.shape, ReadModelShape(request.document, config.task));
+  LogInfo(absl::StrCat("the tokenizer has ", has, " tokens, and the model ", had,
+                       ": the rows that train adds for them are counted"));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<EstimateRequest> ReadRequest(const EstimateFlags& flags) {
   EstimateRequest request;
   ASSIGN_OR_RETURN(request.config, Resolve(flags.train));
@@ -56,6 +83,7 @@ absl::StatusOr<EstimateRequest> ReadRequest(const EstimateFlags& flags) {
   RETURN_IF_ERROR(CheckModelDirectory(request.config.model));
   ASSIGN_OR_RETURN(request.document, ReadModelJson(request.config.model, "config.json"));
   ASSIGN_OR_RETURN(request.shape, ReadModelShape(request.document, request.config.task));
+  RETURN_IF_ERROR(CountNewTokens(flags.train.data, request));
   return request;
 }
 
@@ -91,7 +119,8 @@ void AddEstimateCommand(CLI::App& app, CommandFunction* run, const TranslatedWor
       ->type_name("auto|yes|no");
   AddTrainFlags(*command, flags->train);
   command->footer(
-      "Only config.json is read, so any model with a hidden size, layers, heads and a\n"
+      "Of the model config.json and the number of its tokenizer's tokens are read, so any model "
+      "with a hidden size, layers, heads and a\n"
       "vocabulary will do.\n"
       "Example:\n  spillway estimate --model gpt2/ --swap /nvme/swap --host-memory 1GiB "
       "--device-memory 1GiB");

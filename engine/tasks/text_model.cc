@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "engine/adapters/adapter_choice.h"
@@ -79,7 +80,6 @@ absl::Status AdaptAsTrained(TextModel& opened) {
 
 // With that of --adapter.
 absl::Status ApplyAdapter(const std::string& directory, TextModel& opened) {
-  ASSIGN_OR_RETURN(opened.adapter, AdapterFile::Open(directory));
   ASSIGN_OR_RETURN(const LoraConfig lora,
                    ResolveLora({.directory = directory}, opened.config.shape));
   ASSIGN_OR_RETURN(AdaptedModel adapted, AdaptModel(opened.model, lora, /*training=*/false));
@@ -89,17 +89,54 @@ absl::Status ApplyAdapter(const std::string& directory, TextModel& opened) {
   return absl::OkStatus();
 }
 
+// The task that the adapter was trained for, where the model's own architecture may be another, as
+// of an encoder without a head.
+std::optional<ModelTask> TrainedTask(const TextModel& opened) {
+  const bool classifies = opened.adapter && opened.adapter->config().task_type == kClassifierTask;
+  return classifies ? std::optional(ModelTask::kClassify) : std::nullopt;
+}
+
+absl::Status ParseAgain(nlohmann::json config, TextModel& opened) {
+  ASSIGN_OR_RETURN(opened.config,
+                   ParseModelConfig({opened.files + "/config.json", std::move(config), {}}, "",
+                                    TrainedTask(opened)));
+  return absl::OkStatus();
+}
+
+// An adapter has a classifier's head whole, so that head says how many labels there are, as it does
+// for PEFT with a base of another num_labels.
+absl::Status LabelAsTrained(TextModel& opened) {
+  const ModelShape& shape = opened.config.shape;
+  const ClassifierConfig* const classifier = opened.config.classifier();
+  if (!opened.adapter || classifier == nullptr) return absl::OkStatus();
+  uint64_t labels = 0;  // rows of what is last in the head
+  for (const UnitDescription& unit : shape.model.units) {
+    for (const ParameterDescription& parameter : unit.parameters) {
+      if (!absl::StartsWith(parameter.name, shape.classifier + ".")) continue;
+      labels = opened.adapter->RowsWritten(parameter.name);
+    }
+  }
+  const size_t had = classifier->labels.size();
+  if (labels == 0 || labels == had) return absl::OkStatus();
+  nlohmann::json config = opened.config.original;
+  for (const char* key : {"id2label", "label2id", "_num_labels"}) config.erase(key);
+  config["num_labels"] = labels;
+  RETURN_IF_ERROR(ParseAgain(std::move(config), opened));
+  LogInfo(absl::StrCat("the adapter's head tells ", labels, " labels apart, and config.json names ",
+                       had, ": they are called LABEL_0 to LABEL_", labels - 1));
+  return absl::OkStatus();
+}
+
 // An adapter that was trained with new tokens belongs to a model that has grown by them, as train
 // has made it.
 absl::Status GrowAsTrained(const TextRequest& request, TextModel& opened) {
-  if (request.adapter.empty() || !TaskOf(opened.config).reads_texts()) return absl::OkStatus();
+  if (!TaskOf(opened.config).reads_texts()) return absl::OkStatus();
   RETURN_IF_ERROR(OpenTokenizer(request, opened));
   const int64_t tokens = opened.tokenizer->vocabulary_size();
   if (tokens <= opened.config.transformer.vocabulary) return absl::OkStatus();
   nlohmann::json grown = opened.config.original;
   grown["vocab_size"] = tokens;
-  ASSIGN_OR_RETURN(opened.config,
-                   ParseModelConfig({opened.files + "/config.json", std::move(grown), {}}));
+  RETURN_IF_ERROR(ParseAgain(std::move(grown), opened));
   opened.grown = ParametersByToken(opened.config.transformer);
   return absl::OkStatus();
 }
@@ -129,9 +166,13 @@ absl::Status OpenModel(const TextRequest& request, TextModel& opened) {
   RETURN_IF_ERROR(CheckIsDirectory(directory));
   opened.files = directory;
   if (!HasConfig(directory)) RETURN_IF_ERROR(OpenRun(directory, opened));
-  ASSIGN_OR_RETURN(opened.config, ReadModelConfig(opened.files));
-  if (!opened.run) RETURN_IF_ERROR(GrowAsTrained(request, opened));
   if (!request.adapter.empty() && !opened.run) {
+    ASSIGN_OR_RETURN(opened.adapter, AdapterFile::Open(request.adapter));
+  }
+  ASSIGN_OR_RETURN(opened.config, ReadModelConfig(opened.files, TrainedTask(opened)));
+  if (opened.adapter) {
+    RETURN_IF_ERROR(GrowAsTrained(request, opened));
+    RETURN_IF_ERROR(LabelAsTrained(opened));
     RETURN_IF_ERROR(AnnotateAdapter(UntieForAdapter(request.adapter, opened.files, &opened.config),
                                     request.adapter));
   }

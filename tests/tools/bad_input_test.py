@@ -142,6 +142,18 @@ class ModelTest(BadInput):
             file.truncate(5 << 20)
         self.refuse(2, path, "at most 4 MiB")
 
+    def test_named_pipes_in_the_place_of_files(self):
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        for flag in ("config", "hostfile", "peft_config"):
+            self.refuse(2, pipe + " is a named pipe and not a plain file", **{flag: pipe})
+        read, write = os.pipe()
+        os.write(write, b'{"train_micro_batch_size_per_gpu": "two"}')
+        os.close(write)
+        result = run(*self.flags(config=f"/dev/fd/{read}"), pass_fds=[read])
+        self.assert_run(result, 2, f"/dev/fd/{read}:1", "train_micro_batch_size_per_gpu")
+        os.close(read)
+
     def test_pointers_of_git_lfs(self):
         pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
         for name in ("tokenizer.json", "config.json"):

@@ -200,9 +200,9 @@ TEST(ChatFormat, WhatIsWrongIsNamedWithItsLine) {
        "the macro f has no argument b"},
       {"{% macro f() %}{% generation %}{% endgeneration %}{% endmacro %}",
        StatusCode::kUnimplemented, "{% generation %} within a capture"},
-      {"{{ f(*x) }}", StatusCode::kUnimplemented, "a call with *"},
+      {"{{ f(**x) }}", StatusCode::kUnimplemented, "a call with **"},
       {"{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
-       StatusCode::kResourceExhausted, "does not come to an end"},
+       StatusCode::kInvalidArgument, "does not come to an end"},
       {"{{ messages[0].content }}", StatusCode::kInvalidArgument,
        "messages[1]: the template does not write what it says as it is"},
       {"{% for m in messages %}{{ loop.length }}{{ m.content }}{% if loop.last %}.{% endif %}{% "
