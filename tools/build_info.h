@@ -1,5 +1,6 @@
-// Which sources this program was built from, and how. Any thread. CMake writes the source with the values of one
-// build (cmake/SpillwayBuildCommit.cmake), so that every other source compiles alike in all of them.
+// Which sources this program was built from, and how. Any thread. CMake writes the source with the
+// values of one build (cmake/SpillwayBuildCommit.cmake), so that every other source compiles alike
+// in all of them.
 #pragma once
 
 #include <string>

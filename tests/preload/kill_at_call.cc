@@ -4,9 +4,10 @@
 // ends (with several ranks each to SPILLWAY_KILL_COUNT-RANK). Where SPILLWAY_KILL_RANK is set, only
 // the rank of that number is killed.
 //
-// SPILLWAY_KILL_MARKS=FILE:FILE... divides a run into stages: stage 0 before the first file exists, stage 1
-// from then on until the second one does, and so on. Calls are counted in each stage from 1, the file has
-// a count for each, and SPILLWAY_KILL_STAGE says in which one the program is killed.
+// SPILLWAY_KILL_MARKS=FILE:FILE... divides a run into stages: stage 0 before the first file exists,
+// stage 1 from then on until the second one does, and so on. Calls are counted in each stage from
+// 1, the file has a count for each, and SPILLWAY_KILL_STAGE says in which one the program is
+// killed.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -10,8 +10,8 @@
 
 namespace spillway {
 
-// The version of this library, in a source that CMake writes (cmake/SpillwayProgram.cmake). The program's Version()
-// would return the program's, to which this one is compared.
+// The version of this library, in a source that CMake writes (cmake/SpillwayProgram.cmake). The
+// program's Version() would return the program's, to which this one is compared.
 const char* LibraryVersion();
 
 namespace {
