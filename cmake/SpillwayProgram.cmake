@@ -13,6 +13,34 @@ else()
   set(has_cuda false)
 endif()
 
+# First, as what takes longest: the program's own sources are compiled beside it.
+if(TARGET spillway::torch)
+  file(CREATE_LINK ${SPILLWAY_TORCH} ${PROJECT_BINARY_DIR}/torch SYMBOLIC)
+
+  file(GLOB compute_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/compute/*.cc)
+  add_library(spillway_compute_commands OBJECT)
+  spillway_compile_together(spillway_compute_commands ${compute_sources})
+  set_target_properties(spillway_compute_commands PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(spillway_compute_commands PRIVATE -O1) # as the engine's that it calls
+  target_link_libraries(spillway_compute_commands PRIVATE spillway_engine spillway::cli11)
+  spillway_precompiled_by(spillway_compute_commands spillway_engine)
+
+  # Not linked with what spillway_engine stands on, which the program has.
+  set(library_version ${PROJECT_BINARY_DIR}/library_version.cc)
+  file(CONFIGURE OUTPUT ${library_version} CONTENT [[namespace spillway {
+const char* LibraryVersion() { return "@PROJECT_VERSION@"; }
+}  // namespace spillway
+]] @ONLY)
+  add_library(spillway_compute MODULE ${library_version} $<TARGET_OBJECTS:spillway_compute_commands>)
+  set_target_properties(spillway_compute PROPERTIES LINKER_LANGUAGE CXX)
+  target_link_libraries(spillway_compute PRIVATE $<TARGET_FILE:spillway_engine> spillway::torch)
+  add_dependencies(spillway_compute spillway_engine)
+  # What libtorch_cpu.so needs is looked for where this library says (tools/setup's runtime/), too.
+  # What the library itself calls is resolved when it is opened, so that another LibTorch is refused there and
+  # not in a run; LibTorch's own calls as they come, which spares a start tens of milliseconds.
+  target_link_options(spillway_compute PRIVATE -Wl,--disable-new-dtags -Wl,-z,now)
+endif()
+
 file(GLOB tool_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.cc)
 # The values of this build have a source of their own: it changes with every commit, and whether the build has CUDA is
 # never taken from another build's object.
@@ -36,32 +64,6 @@ endif()
 list(JOIN whole "," whole)
 set_target_properties(spillway PROPERTIES ENABLE_EXPORTS ON LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,${whole}")
 target_link_options(spillway PRIVATE -Wl,--no-as-needed) # the library may need more of them
-
-if(NOT TARGET spillway::torch)
-  return()
+if(TARGET spillway_compute)
+  add_dependencies(spillway spillway_compute)
 endif()
-file(CREATE_LINK ${SPILLWAY_TORCH} ${PROJECT_BINARY_DIR}/torch SYMBOLIC)
-
-file(GLOB compute_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/compute/*.cc)
-add_library(spillway_compute_commands OBJECT)
-spillway_compile_together(spillway_compute_commands ${compute_sources})
-set_target_properties(spillway_compute_commands PROPERTIES POSITION_INDEPENDENT_CODE ON)
-target_compile_options(spillway_compute_commands PRIVATE -O1) # as the engine's that it calls
-target_link_libraries(spillway_compute_commands PRIVATE spillway_engine spillway::cli11)
-spillway_precompiled_by(spillway_compute_commands spillway_engine)
-
-# Not linked with what spillway_engine stands on, which the program has.
-set(library_version ${PROJECT_BINARY_DIR}/library_version.cc)
-file(CONFIGURE OUTPUT ${library_version} CONTENT [[namespace spillway {
-const char* LibraryVersion() { return "@PROJECT_VERSION@"; }
-}  // namespace spillway
-]] @ONLY)
-add_library(spillway_compute MODULE ${library_version} $<TARGET_OBJECTS:spillway_compute_commands>)
-set_target_properties(spillway_compute PROPERTIES LINKER_LANGUAGE CXX)
-target_link_libraries(spillway_compute PRIVATE $<TARGET_FILE:spillway_engine> spillway::torch)
-add_dependencies(spillway_compute spillway_engine)
-# What libtorch_cpu.so needs is looked for where this library says (tools/setup's runtime/), too.
-# What the library itself calls is resolved when it is opened, so that another LibTorch is refused there and
-# not in a run; LibTorch's own calls as they come, which spares a start tens of milliseconds.
-target_link_options(spillway_compute PRIVATE -Wl,--disable-new-dtags -Wl,-z,now)
-add_dependencies(spillway spillway_compute)

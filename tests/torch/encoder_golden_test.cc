@@ -151,7 +151,8 @@ TEST_P(EncoderGolden, TwentyStepsLoseWhatPyTorchsLose) {
   };
   const std::vector<double> found = losses(true);
   ExpectGoldenLosses(found, golden_["losses"]);
-  if (IsFamily(GetParam())) EXPECT_EQ(losses(false), found);
+  if (!IsFamily(GetParam())) return;
+  EXPECT_EQ(losses(false), found);
 }
 
 TEST(MaskedHead, ABatchWithoutMaskedTokensLosesNothing) {

@@ -162,7 +162,8 @@ TEST_P(Seq2SeqGolden, TwentyStepsLoseWhatPyTorchsLose) {
   };
   const std::vector<double> found = losses(true);
   ExpectGoldenLosses(found, golden_["losses"]);
-  if (IsFamily(GetParam())) EXPECT_EQ(losses(false), found);
+  if (!IsFamily(GetParam())) return;
+  EXPECT_EQ(losses(false), found);
 }
 
 std::vector<std::string> GoldenSeq2SeqNames() {
