@@ -55,7 +55,7 @@ add_dependencies(spillway spillway_build_commit)
 spillway_compile_together(spillway ${tool_sources})
 target_link_libraries(spillway PRIVATE spillway_engine_core spillway::cli11 ${CMAKE_DL_LIBS})
 target_compile_options(spillway PRIVATE -O1) # commands wait for what they call
-spillway_precompile(spillway <CLI/CLI.hpp> <nlohmann/json.hpp>)
+spillway_precompile(spillway) # without CLI11: its one or two groups read that sooner than it is precompiled
 # Whole and exported: the library takes from here what it needs of these, so that there is one of each.
 set(whole spillway_io spillway_swap spillway_engine_core ${spillway_static_absl})
 if(SPILLWAY_CUDA)
