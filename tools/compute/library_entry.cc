@@ -9,6 +9,11 @@
 #include "tools/compute_library.h"
 
 namespace spillway {
+
+// The version of this library, in a source that CMake writes (cmake/SpillwayProgram.cmake). The
+// program's Version() would return the program's, to which this one is compared.
+const char* LibraryVersion();
+
 namespace {
 
 class TorchLibrary : public ComputeLibrary {
@@ -37,5 +42,5 @@ class TorchLibrary : public ComputeLibrary {
 
 spillway::ComputeLibrary* spillway_compute_library(const char* version) {
   static spillway::TorchLibrary library;
-  return std::strcmp(version, SPILLWAY_VERSION) == 0 ? &library : nullptr;
+  return std::strcmp(version, spillway::LibraryVersion()) == 0 ? &library : nullptr;
 }
