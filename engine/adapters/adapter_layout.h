@@ -18,9 +18,8 @@ struct AdaptedWeight {
   int parameter = 0;   // index in its unit
   std::string module;  // the parameter's name without ".weight"
   LinearWeight form = LinearWeight::kOutIn;
-  int64_t in = 0, out = 0,
-          rank = 0;             // for kernels `in` is the input of one output over all channels
-  std::vector<int64_t> window;  // kernels' [height, width]; empty: a matrix
+  int64_t in = 0, out = 0, rank = 0;  // `in` of kernels: the inputs of one output
+  std::vector<int64_t> window;        // kernels' [height, width]; empty: a matrix
   double scale = 1;
 
   std::string name_a() const { return module + ".lora_A.weight"; }
