@@ -60,8 +60,7 @@ std::string DayShare(double days) {
 }
 
 // The median step (the last one has an additional update): bytes a parameter, and the drive. With
-// several ranks one rank's bytes are for its share of the parameters, which is unknown, so they are
-// left out.
+// several ranks bytes a parameter are left out, since a rank's share is not recorded.
 std::string TrafficPanel(const ReportInput& input) {
   const ReportSeries& steps = input.rows->steps;
   const double read = steps.MedianOfMeans("nvme_read");
