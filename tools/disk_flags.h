@@ -23,9 +23,9 @@ void AddDiskFlags(CLI::App& command, DiskFlags& flags,
 
 struct DiskSettings {
   IoEngineOptions io;
-  // Those of "engine", "block", "depth" and "threads" that `spillway tune` found for these paths,
-  // as in a run on them; none if there is no valid tuning (the log says why an existing one is not)
-  // or all were given.
+  // The names among "engine", "block", "depth" and "threads" that `spillway tune` found for these
+  // paths, as in a run on them; none if there is no valid tuning (the log says why an existing one
+  // is not) or all were given.
   std::vector<std::string> tuned;
 };
 

@@ -192,7 +192,7 @@ absl::Status AdapterFile::MatchTensor(const SafetensorsTensor& tensor, const Sha
     return absl::OkStatus();
   }
   const auto [known, is_new] = names_.emplace(name, tensor.name);
-  // Of tied tensors, the one with the parameter's own name counts.
+  // Among tied tensors the one with the parameter's own name counts.
   if (is_new || names.repeats.contains(written)) return absl::OkStatus();
   const bool replaces = absl::StrContains(tensor.name, kCopy) ||
                         names.repeats.contains(ParameterOfPeftName(known->second));

@@ -101,7 +101,7 @@ void TimeOperations(const RunPlan& run, const DryRun& recomputed, const Collecti
   if (!run.shards) {
     clock.op_seconds = OpSeconds(run.swaps->schedule, dry_run);
     if (dry_run.rows_looked_up > 0) {
-      // Every second one is new, at any place.
+      // Assumes that half of the rows are distinct, and spread evenly over the tiles.
       const double tiles = run.swaps->layout.NumTiles(0);
       clock.first_read_share = 1 - std::exp(-0.5 * dry_run.rows_looked_up / tiles);
     }

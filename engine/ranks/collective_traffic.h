@@ -1,4 +1,4 @@
-// What a rank of a sharded run sends in a step, in bytes. A pure function of values;
+// Bytes that a rank of a sharded run sends in a step. A pure function of values;
 // docs/DISTRIBUTED.md has the formulas.
 #pragma once
 
@@ -18,7 +18,7 @@ struct CollectiveTraffic {
   uint64_t total_bytes() const { return gather_bytes + sum_bytes; }
 };
 
-// What this rank sends for one action, in `exchanges` exchanges one after the other.
+// Bytes that this rank sends for one action, in `exchanges` exchanges one after the other.
 struct ActionTraffic {
   uint64_t bytes = 0;
   int exchanges = 0;

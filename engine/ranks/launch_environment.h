@@ -23,7 +23,7 @@ struct Launch {
   int node_rank = -1;  // number of this machine; -1 if the launcher does not set it
   int own_cores = 0;   // cores that only this rank has; 0: the machine's ranks share all
 
-  // Where the ranks meet; empty and 0 if there is one rank, or if `to_be_spawned`.
+  // Address where the ranks meet; empty and 0 if there is one rank, or if `to_be_spawned`.
   std::string master_address;
   int master_port = 0;
   // For rank 0: a socket that its parent has bound to that port, so that no other program can take

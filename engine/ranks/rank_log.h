@@ -1,4 +1,4 @@
-// What each of several ranks logs: rank 0 logs everything, every other one only warnings and
+// The log of each of several ranks: rank 0 logs everything, every other one only warnings and
 // errors, with its rank in front.
 #pragma once
 

@@ -29,7 +29,7 @@ struct ShardGrid {
   uint64_t PortionParameters(uint64_t parameters) const {
     return UnitParameters(parameters) / size;
   }
-  // Where this rank's shard begins in the unit.
+  // First parameter of the unit in this rank's shard.
   uint64_t ShardBegin(uint64_t parameters) const { return shard() * ShardParameters(parameters); }
 
   friend bool operator==(const ShardGrid&, const ShardGrid&) = default;

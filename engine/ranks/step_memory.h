@@ -1,4 +1,4 @@
-// Where a step's operations get the memory of weights and gradient sums: the swap manager of a
+// Provides the memory of weights and gradient sums to a step's operations: the swap manager of a
 // whole state (below), or that of a shard together with the other ranks
 // (engine/ranks/sharded_step.h). The methods are SwapManager's, with the same rules.
 #pragma once

@@ -20,8 +20,8 @@ struct StepMetrics {
   double loss = 0;
   std::optional<double> grad_norm;
   double learning_rate = 0;
-  // Of the global batch: tokens that the model read, without padding (0 if it reads something
-  // else), labels that count in the loss, and samples.
+  // Counts of the global batch: tokens that the model read, without padding (0 if it reads
+  // something else), labels that count in the loss, and samples.
   int64_t tokens = 0;
   int64_t labels = 0;
   int64_t samples = 0;

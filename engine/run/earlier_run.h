@@ -1,5 +1,5 @@
-// What an earlier run of the same OUTPUT left in OUTPUT and below swap paths. It is found and
-// locked before anything is changed, reported with its size, and removed only on request.
+// The files that an earlier run of the same OUTPUT left in OUTPUT and below swap paths. They are
+// found and locked before anything is changed, reported with its size, and removed only on request.
 #pragma once
 
 #include <cstdint>

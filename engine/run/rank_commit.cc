@@ -36,7 +36,7 @@ absl::Status PublishCommit(const std::string& directory, Collectives& ranks,
   const int64_t worst = *std::max_element(all.begin(), all.end());
   if (worst != kDurable) {
     *only_lost = worst == kLost;
-    // This part belongs to no commit. If it cannot be removed, the next Open removes it.
+    // The part belongs to no commit. If it cannot be removed, the next Open removes it.
     if (made.ok()) {
       RemoveIfThere(files, PreparedManifestPath(directory, ranks.rank())).IgnoreError();
     }

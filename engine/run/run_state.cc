@@ -364,7 +364,7 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
   add("dtype", std::string(DTypeName(options.dtype)));
   add("compute", options.compute_name());
   add("micro-batch", absl::StrCat(options.micro_batch));
-  // Of all ranks together: a step has the same samples on any number of ranks.
+  // The number over all ranks: a step has the same samples on any number of ranks.
   add(kMicroBatchesName, absl::StrCat(options.accumulate * options.ranks));
   add("seed", absl::StrCat(options.seed));
   add("order", options.order == SampleOrder::kShuffle ? "shuffle" : "sequential");

@@ -1,4 +1,4 @@
-// What a commit stores about a run beside its tiles: progress, identity, and the settings that a
+// The data about a run in a commit, beside its tiles: progress, identity, and the settings that a
 // resumed run must match. JSON inside the manifest.
 #pragma once
 
@@ -49,7 +49,7 @@ struct RunState {
   RankPart part;
 };
 
-// Where rank `rank` writes the manifest of its commits: in an OUTPUT or a copy of a commit, or, for
+// The manifest of rank `rank`'s commits: in an OUTPUT or a copy of a commit, or, for
 // a later rank, in its own directory there (RankOutput).
 std::string ManifestPath(const std::string& directory, int rank);
 // The prepared manifest, until the first rank's has been renamed, which commits all parts

@@ -14,9 +14,9 @@ struct AdaptedModel {
   AdapterLayout layout;
 };
 
-// The same units, each with its adapters' A and B after its own parameters. `training`: everything
-// is frozen except these and the config's other trained parameters. kInvalidArgument if a target
-// does not exist or its unit does not support one.
+// The units of `model`, each with its adapters' A and B after its own parameters. `training`:
+// everything is frozen except these and the config's other trained parameters. kInvalidArgument if
+// a target does not exist or its unit does not support one.
 absl::StatusOr<AdaptedModel> AdaptModel(const Model& model, const LoraConfig& config,
                                         bool training);
 

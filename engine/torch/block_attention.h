@@ -34,8 +34,8 @@ struct AttentionOptions {
 torch::Tensor AttendInBlocks(const UnitContext& context, const torch::Tensor& qkv,
                              const AttentionOptions& options);
 
-// The same for queries [samples, T, heads, size], keys and values [samples, n, heads, size], of any
-// strides, which backward keeps. REQUIRES: n is T if options.causal.
+// AttendInBlocks for queries [samples, T, heads, size], keys and values [samples, n, heads, size],
+// of any strides, which backward keeps. REQUIRES: n is T if options.causal.
 torch::Tensor AttendInBlocks(const UnitContext& context, const torch::Tensor& queries,
                              const torch::Tensor& keys, const torch::Tensor& values,
                              const AttentionOptions& options);

@@ -1,5 +1,5 @@
-// Where LibTorch computes: in host memory, or on a device. A plain value; its pointers are owned by
-// the opener of the device (engine/torch/open_compute.h), or by a test.
+// The place where LibTorch computes: host memory, or a device. A plain value; its pointers are
+// owned by the opener of the device (engine/torch/open_compute.h), or by a test.
 //
 //   CPU          where = CPU, device = null, no stream
 //   a GPU        where = cuda:0, its device (swap/device/cuda/cuda_device.h) and its compute stream

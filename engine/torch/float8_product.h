@@ -25,8 +25,8 @@ Float8Matrix RoundToFloat8(const torch::Tensor& x, torch::ScalarType format);
 torch::Tensor MultiplyFloat8(const Float8Matrix& a, const Float8Matrix& b,
                              const torch::Tensor& bias, torch::ScalarType dtype);
 
-// The same with a GPU's instructions (torch::_scaled_mm), which need sizes that are multiples of
-// 16: others are padded with zeros. `dtype` has 16 bits; a bias has that dtype.
+// MultiplyFloat8 with a GPU's instructions (torch::_scaled_mm), which need sizes that are multiples
+// of 16: others are padded with zeros. `dtype` has 16 bits; a bias has that dtype.
 torch::Tensor MultiplyFloat8Natively(const Float8Matrix& a, const Float8Matrix& b,
                                      const torch::Tensor& bias, torch::ScalarType dtype);
 

@@ -210,7 +210,7 @@ void ModelCompute::Forward(int unit, const std::vector<ParameterView>& views,
       for (const torch::Tensor& loss : losses) loss_.Add(loss);
     }
     micro.buffers[unit] = std::move(before);
-    // The same in every placement: a moved tensor keeps its strides, but must have no gaps.
+    // Done in every placement: a moved tensor keeps its strides, but must have no gaps.
     if (!output.is_non_overlapping_and_dense()) output = output.contiguous();
     output = ApartFrom(lent, output);
     if (flow_.kept(unit)) micro.values.Keep(unit, output);

@@ -18,7 +18,7 @@ torch::Tensor ProjectPacked(const torch::Tensor& x, const torch::Tensor& bytes,
 torch::Tensor UnpackPart(const torch::Tensor& bytes, const PackedShape& shape,
                          const MatrixPart& part, torch::ScalarType dtype);
 
-// The same with LibTorch's own operations, for every device. Waits for the device only in a
+// UnpackPart with LibTorch's own operations, for every device. Waits for the device only in a
 // process's first call.
 torch::Tensor UnpackByOperations(const torch::Tensor& bytes, const PackedShape& shape,
                                  const MatrixPart& part, torch::ScalarType dtype);

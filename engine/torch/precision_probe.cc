@@ -146,7 +146,7 @@ class ProductRun {
   Tensor x_, weight_, labels_;
 };
 
-// What the measured seconds depend on, as a key of the machine's profile.
+// Everything that affects the measured seconds, as a key of the machine's profile.
 std::string ProfileKeyOf(const std::vector<MeasuredProduct>& products,
                          const TrainOptions& options) {
   std::string key = absl::StrCat(

@@ -15,7 +15,7 @@ void MultiplyInFp32(const torch::Tensor& a, const torch::Tensor& b, const torch:
                     const torch::Tensor& bias, torch::Tensor out,
                     int64_t most = ProductBlocks::kMost);
 
-// The same without a scale, of one dtype, into a new matrix of that dtype.
+// MultiplyInFp32 without a scale, of one dtype, into a new matrix of that dtype.
 torch::Tensor ProductInFp32(const torch::Tensor& a, const torch::Tensor& b,
                             const torch::Tensor& bias = {}, int64_t most = ProductBlocks::kMost);
 

@@ -1,7 +1,7 @@
 // x @ weight + bias of a layer, and its gradients, with products by an Arithmetic:
-// Operand Rounded(x): an input or a weight in the form that is multiplied; it has t()
-// Operand RoundedGradient(y): the same for a gradient of the output
-// Multiply(a, b, bias, dtype): a @ b + bias [n] (undefined: none) as a new matrix of that dtype
+//   Operand Rounded(x): an input or a weight in the form that is multiplied; it has t()
+//   Operand RoundedGradient(y): the same for a gradient of the output
+//   Multiply(a, b, bias, dtype): a @ b + bias [n] (undefined: none) in a new matrix of dtype
 #pragma once
 
 #include <torch/autograd.h>

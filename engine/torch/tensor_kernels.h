@@ -24,7 +24,8 @@ class TensorKernels {
   // sums[i] = (first ? 0 : sums[i]) + gradient[i], in fp32. `gradient`: contiguous, of a run's
   // dtype; `sums`: memory of the same device.
   virtual void AccumulateGradient(const torch::Tensor& gradient, float* sums, bool first) = 0;
-  // The same for sums in the gradient's dtype, of at most two terms (engine/numeric/optimizer.h).
+  // AccumulateGradient for sums in the gradient's dtype, of at most two terms
+  // (engine/numeric/optimizer.h).
   virtual void AccumulateRounded(const torch::Tensor& gradient, void* sums, bool first) = 0;
   virtual void FillZero(void* data, uint64_t bytes) = 0;
   // out = DropoutApply(in) (engine/numeric/random.h) with the mask of samples[i] for row i;

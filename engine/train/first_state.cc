@@ -24,7 +24,7 @@ constexpr uint64_t kMostReadParameters = 64 * 1024;
 // Bytes read at once by all workers together, if whole units are in a device's memory.
 constexpr uint64_t kDeviceReadBytes = 512 * 1024;
 
-// This rank's shards of the first weights.
+// Reads this rank's shards of the first weights.
 class ShardWeights {
  public:
   ShardWeights(const RunContext& context, WeightSource* weights)

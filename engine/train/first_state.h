@@ -8,9 +8,9 @@
 
 namespace spillway {
 
-// Also reads the model's buffers. Weights that are read in place (swap/store/in_place.h) are not
-// copied, nor checked for finite values. If `weights` reads files, each rank with the same shard
-// reads a part of the others and sends it to the rest. kInvalidArgument for a weight that is not
+// Besides, reads the model's buffers. Weights that are read in place (swap/store/in_place.h) are
+// not copied, nor checked for finite values. If `weights` reads files, ranks with the same shard
+// each read a part of it and send it to each other. kInvalidArgument for a weight that is not
 // finite in the run's dtype, kCancelled after a signal. Calls `weights` from several threads.
 absl::Status WriteFirstState(const RunContext& context, const RunSetup& setup,
                              WeightSource* weights);

@@ -29,7 +29,7 @@ class WriteAccount {
   // Opens OUTPUT/bytes-written before `manager`, which outlives this object, writes the first
   // state.
   absl::Status Open(const SwapManager* manager);
-  // Also reports the count to the journal from now on; it outlives this object.
+  // Reports the count to the journal, too, from now on; it outlives this object.
   void ShowIn(RunJournal* journal) { journal_ = journal; }
 
   // Write to the file the bytes so far, and those that may follow until the next call: a step and

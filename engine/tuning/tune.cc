@@ -65,7 +65,7 @@ class Bench {
     return rates;
   }
 
-  // What io_uring offers here; `refusal` gets the reason if it is refused.
+  // Modes that io_uring offers here; `refusal` gets the reason if it is refused.
   UringOffers Offers(std::string* refusal) const {
     UringOffers offers;
     IoEngineOptions io;

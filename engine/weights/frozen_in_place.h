@@ -15,7 +15,7 @@ namespace spillway {
 
 struct FrozenWeights {
   InPlaceUnits in_place;
-  // This rank's bytes of the other frozen units, in the run's dtype.
+  // Bytes that this rank has of the other frozen units, in the run's dtype.
   uint64_t copied_bytes = 0;
   uint64_t packed_bytes = 0;  // the part of copied_bytes in units with packed parameters
 };
