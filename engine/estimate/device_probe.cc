@@ -32,7 +32,7 @@ struct Moment {
   double seconds = 0;
 };
 
-// Times work in one or both directions, from its begin to its end in each stream.
+// Times work in one or both directions, from its start to its end in each stream.
 class Timed {
  public:
   explicit Timed(Device& device) : device_(device) {}

@@ -144,7 +144,7 @@ absl::StatusOr<DiskRates> MeasureDisk(const DiskProbe& probe) {
   one.blocks = std::max<uint64_t>(probe.probe_bytes / block_bytes, 1);
   one.mix = PassMix::kWrite;
   ASSIGN_OR_RETURN(const DiskPassResult first, pass.Run(one));
-  // No more blocks than have been written.
+  // Reads no more blocks than have been written.
   one.blocks = first.bytes() / block_bytes;
   DiskRates rates;
   const auto measure = [&](PassMix mix) {

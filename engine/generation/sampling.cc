@@ -111,7 +111,7 @@ torch::Tensor ScoresOf(const torch::Tensor& logits, absl::Span<const int64_t> te
     values[token] = 0;
   };
   // As in transformers, only for texts that begin with a single token; tokens forbidden at the
-  // begin are then forbidden after it.
+  // start are then forbidden after it.
   const bool forced_first = prompt_tokens == 1 && options.forced_first >= 0;
   if (forced_first && length == 1) force(options.forced_first);
   if (options.max_tokens > 0 && length - prompt_tokens + 1 == options.max_tokens) {

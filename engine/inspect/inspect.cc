@@ -241,7 +241,7 @@ std::string LossText(const json& row) {
       " at step ", row["step"].get<int64_t>());
 }
 
-// One path, or several.
+// Joins one path, or several.
 std::string GivenText(const json& given) {
   if (given.is_string()) return Text(given);
   std::string text;

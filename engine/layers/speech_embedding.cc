@@ -18,7 +18,7 @@ constexpr int kDropoutSite = 0;
 constexpr int kFramesMaskSite = 1;
 constexpr int kBandsMaskSite = 2;
 
-// Draws the begins of one sample's masks within `length`, without duplicates: their number follows
+// Draws the starts of one sample's masks within `length`, without duplicates: their number follows
 // from the share, rounded up or down at random.
 std::vector<int64_t> MaskStarts(const UnitContext& context, int64_t row, int site,
                                 const SpeechMask& mask, int64_t length) {

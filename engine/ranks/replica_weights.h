@@ -42,7 +42,7 @@ class ReplicaWeights {
 
   // Calls `take` with all of [begin, begin + count) of a unit's shard, in order and in pieces. Any
   // thread; waits for other stretches and other ranks. REQUIRES: each stretch is asked for once,
-  // and begun in order (by unit, then by its begin), so that no wait can be circular. Errors: those
+  // and begun in order (by unit, then by its start), so that no wait can be circular. Errors: those
   // of `read` or `take`, here or BecauseOf another rank; those of Collectives. After an error every
   // call fails.
   absl::Status TakeStretch(int unit, uint64_t begin, uint64_t count, const Take& take);

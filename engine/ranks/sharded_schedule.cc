@@ -113,7 +113,7 @@ ShardedSchedule BuildShardedSchedule(const StepSchedule& compute, GatheredWeight
     }
     schedule.needs_actions.push_back(static_cast<int>(schedule.actions.size()));
     if (compute.ops[op].kind == OpKind::kLoss) {
-      // Not before the step has begun to compute, when its update has been announced.
+      // Placed after the start of the computation, when the update has been announced.
       add({ShardAction::Kind::kLoss, compute.ops[op].unit, -1, std::max(1, op)});
       backward = true;
     }

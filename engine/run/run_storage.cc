@@ -378,7 +378,7 @@ absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(const StateLayo
     moved_->store_number = state.store_number;
     moved_->part = state.part;
   }
-  // With one rank there is none to wait for.
+  // With one rank there are no others to wait for.
   if (part.ranks == 1) RETURN_IF_ERROR(CommitMove(store.get(), nullptr));
   return store;
 }

@@ -24,7 +24,7 @@ namespace spillway {
 namespace {
 
 // A prompt's tokens after the tokenizer's begin token (Llama's <|begin_of_text|>), or a
-// conversation up to the begin of the assistant's turn. kInvalidArgument for a prompt without
+// conversation up to the start of the assistant's turn. kInvalidArgument for a prompt without
 // tokens, with another model's tokens, or longer than the model's positions.
 absl::StatusOr<Prompt> EncodePrompt(const Tokenizer& tokenizer, const TransformerConfig& model,
                                     const ChatClock& chat_clock, const std::string& text,

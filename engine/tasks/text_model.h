@@ -50,7 +50,7 @@ struct TextModel {
   // Default if neither a flag nor generation_config.json sets it.
   double usual_temperature = 0;
   int64_t new_tokens = 100;  // limit per text
-  // For a model of speech.
+  // Special tokens of a model of speech.
   SpeechTokens speech_tokens;
   SpeechTask speech;
   // Whether the model detects the language.

@@ -26,7 +26,7 @@ class CommitSchedule {
 
   // Call when a commit begins.
   void CommitBegan(double now);
-  // Adds time that the run has waited for the last commit, or for its begin.
+  // Adds time that the run has waited for the last commit, or for its start.
   void CountWait(double seconds) { waited_seconds_ += seconds; }
 
   // Returns "about every 15 min, and at the end", for the plan's text.

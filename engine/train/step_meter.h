@@ -85,7 +85,7 @@ class StepMeter {
   const RunSetup& setup_;
   StepRecorder& recorder_;
 
-  // At the begin of the row, plus what is excluded from it.
+  // Counters at the beginning of the row, plus what is excluded from it.
   SwapStats stats_;
   ShardedStats exchanged_;
   double row_began_ = 0;

@@ -35,7 +35,7 @@ struct TrainResult {
   uint64_t peak_rss_bytes = 0;
   double seconds = 0;
   std::string io_engine;
-  // From the plan.
+  // Where the plan puts the state.
   PlanResidency residency;
   int lookahead = 0;
   int kept_graphs = 0;  // units without recompute in the backward

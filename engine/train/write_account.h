@@ -43,7 +43,7 @@ class WriteAccount {
   // From the last IsAtLimit: whether a commit by time and another step fit. If not, the run soon
   // stops at the limit, and commits then.
   bool CommitFits() const { return commit_fits_; }
-  // By this rank, in all processes of the run.
+  // Bytes written by this rank in all processes of the run.
   uint64_t total_bytes() const { return written_->total(); }
 
  private:

@@ -86,7 +86,7 @@ bool IsLeftForItsSize(const TensorNames& names, const SafetensorsTensor& tensor,
   return !names.grown.contains(name) || !HasFewerRows(tensor, shape);
 }
 
-// Some of the names, and the number of the others.
+// Lists a few of the names, and counts the others.
 std::string ShownNames(const std::vector<std::string>& names) {
   constexpr size_t kMost = 8;
   const size_t count = std::min(names.size(), kMost);
