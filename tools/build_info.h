@@ -1,4 +1,4 @@
-// The sources and options of this program's build. Any thread.
+// Which sources this program was built from, and how. Any thread.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace spillway {
 
-// "54cd008c1a2b", followed by "+" if the sources were changed since; "unknown" if they were not in
-// a Git repository.
+// "54cd008c1a2b", with "+" behind it if the sources were changed since; "unknown" where they were
+// in no Git repository.
 const char* BuildCommit();
 // Returns "Release, GCC 12.2.0, without CUDA".
 const char* BuildKind();
@@ -18,7 +18,7 @@ bool BuiltWithCuda();
 // The version of LibTorch it was built with: "2.11.0".
 const char* TorchVersion();
 
-// Returns "spillway 0.1.0 (54cd008c1a2b; Release, GCC 12.2.0, without CUDA)".
+// "spillway 0.1.0 (54cd008c1a2b; Release, GCC 12.2.0, without CUDA)".
 std::string VersionText();
 
 // Records the arguments with which this build was started.

@@ -33,7 +33,7 @@ struct TextRequest {
   std::string source_prefix;
   std::optional<int64_t> max_source_length;
   SpeechTask speech;        // for models of speech
-  std::string speech_task;  // "transcribe", "translate"; "": not given
+  std::string speech_task;  // "transcribe", "translate"; "": not said
   bool ignore_end = false, as_json = false;
 };
 
