@@ -1,4 +1,4 @@
-// spillway bench io: storage as training uses it, without a model.
+// spillway bench io: measures storage as in training, without a model.
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -127,12 +127,12 @@ std::string Rate(double bytes_per_second) {
   return absl::StrFormat("%.3f GB/s", bytes_per_second * 1e-9);
 }
 
-// At most 80 columns, where the words allow it.
+// At most 80 columns, if the words are short enough.
 std::string Wrapped(const std::string& line) {
   std::string out;
   size_t column = 0;
   bool first = true;
-  for (const absl::string_view word : absl::StrSplit(line, ' ')) {  // of an indent: empty ones
+  for (const absl::string_view word : absl::StrSplit(line, ' ')) {  // the indent has empty words
     const bool fits = column + 1 + word.size() <= 80;
     absl::StrAppend(&out, std::exchange(first, false) ? "" : fits ? " " : "\n    ", word);
     column = out.size() - (out.rfind('\n') == std::string::npos ? 0 : out.rfind('\n') + 1);

@@ -1,5 +1,4 @@
-// spillway bench swap: rates between every two tiers, or what swapping keeps up with without a
-// disk.
+// spillway bench swap: rates between every two tiers, or the limits of swapping without a disk.
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -29,14 +28,14 @@ struct SwapBenchFlags {
   std::string device = "auto";
   std::optional<std::string> size, workers, seconds;
   bool null = false;
-  std::string given_of_disk;  // a flag that says nothing with --null; "": none was given
+  std::string given_of_disk;  // a flag that has no effect with --null; "": none was given
   bool as_json = false;
 };
 
-// In flight at most: memory that the measurement takes.
+// Limit of the bytes in flight, and so of the measurement's memory.
 constexpr uint64_t kMostBufferBytes = uint64_t{1} << 30;
 
-// What both measurements have.
+// Reads the flags of both measurements.
 template <typename Options>
 absl::Status ReadHowLong(const SwapBenchFlags& flags, Options& options) {
   options.workers = UpdateWorkersFor(UsableCores(), UsableCores());
@@ -75,8 +74,8 @@ absl::StatusOr<SwapBenchOptions> ReadSwapBenchOptions(const SwapBenchFlags& flag
   return options;
 }
 
-// The GPU whose link is measured, and says so in `options`; null for the CPU, which has none. In
-// use until the result is there.
+// The GPU whose link is measured, named in `options`; null for the CPU, which has none. In use
+// until the measurement ends.
 absl::StatusOr<std::shared_ptr<Device>> OpenDevice(const std::string& flag,
                                                    SwapBenchOptions& options) {
   ASSIGN_OR_RETURN(const DeviceChoice choice,

@@ -15,17 +15,17 @@ const char* Version();
 // "54cd008c1a2b", with "+" behind it if the sources were changed since; "unknown" where they were
 // in no Git repository.
 const char* BuildCommit();
-// "Release, GCC 12.2.0, without CUDA".
+// Returns "Release, GCC 12.2.0, without CUDA".
 const char* BuildKind();
-// False: there is no GPU for this program, and nothing needs to be opened to know that.
+// False: this program cannot use a GPU, so none needs to be searched.
 bool BuiltWithCuda();
-// The LibTorch that it was built with: "2.11.0".
+// The version of LibTorch it was built with: "2.11.0".
 const char* TorchVersion();
 
 // "spillway 0.1.0 (54cd008c1a2b; Release, GCC 12.2.0, without CUDA)".
 std::string VersionText();
 
-// This build, started with `arguments`.
+// Records the arguments with which this build was started.
 void SetCommandLine(std::vector<std::string> arguments);
 RunOrigin ThisRunOrigin();
 

@@ -1,4 +1,4 @@
-// spillway clean: the runs below swap paths, and what dead ones hold.
+// spillway clean: lists the runs below swap paths, and frees the space of dead ones.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -49,9 +49,9 @@ std::string AgeText(int64_t since_seconds) {
   return absl::StrCat(age / (24 * 3600), " days");
 }
 
-// Of a path with {rank} in it those of all ranks that are there.
+// For a path with {rank}, those of all ranks that exist.
 std::vector<std::string> PathsOfRanks(const std::string& path) {
-  constexpr int kMostRanks = 256;  // of a machine
+  constexpr int kMostRanks = 256;  // per machine
   std::vector<std::string> paths = {SwapPathOfRank(path, 0)};
   if (paths[0] == path) return paths;
   for (int rank = 1; rank < kMostRanks; ++rank) {
@@ -63,7 +63,7 @@ std::vector<std::string> PathsOfRanks(const std::string& path) {
   return paths;
 }
 
-// The same folder under two names is looked at once.
+// A folder with two names is listed once.
 absl::StatusOr<std::vector<Listed>> List(const std::vector<std::string>& parents) {
   std::vector<Listed> listed;
   std::set<std::string> seen;
@@ -82,7 +82,7 @@ absl::StatusOr<std::vector<Listed>> List(const std::vector<std::string>& parents
   return listed;
 }
 
-// Those of one run, which is named; none where its state was freed.
+// The directories of the named run; none if its state was freed.
 absl::StatusOr<std::vector<Listed>> ListOutput(const std::string& output) {
   ASSIGN_OR_RETURN(KeptState kept, FindKeptState(output));
   std::vector<Listed> listed;
@@ -133,8 +133,8 @@ void PrintRuns(const std::vector<Listed>& listed, const CleanFlags& flags, uint6
   }
 }
 
-// The state of a finished run, with all ranks'. Of one that was only found, and not named, what is
-// in the way is a warning.
+// Frees the state of a finished run, on all ranks. An obstacle is an error for a named run, and a
+// warning for one that was found.
 absl::Status Free(const std::string& output, const CleanFlags& flags, std::vector<Listed>& listed,
                   uint64_t& freed_bytes) {
   const auto bytes = FreeKeptState(output, flags.force);
@@ -181,7 +181,7 @@ CommandOutcome RunClean(const CleanFlags& flags) {
       removed = true;
       freed_bytes += *bytes;
     } else if (absl::IsFailedPrecondition(bytes.status())) {
-      LogWarning(bytes.status().message());  // somebody uses it by now, or there is more in it
+      LogWarning(bytes.status().message());  // in use by now, or not empty
     } else {
       failed = absl::UnknownError(bytes.status().message());
     }

@@ -31,7 +31,7 @@ CommandFlag FlagOf(const CLI::App& command, const CLI::Option& option) {
   return flag;
 }
 
-// Where a word belongs that no flag takes.
+// Advice for a word that no flag takes.
 std::string WordAdvice(const std::string& command) {
   if (command == "train") {
     return "a model goes to --model DIR, data to --data FILE..., results to --output DIR";
@@ -50,9 +50,9 @@ std::vector<CommandFlagGroup> CommandFlagGroups(const CLI::App& command) {
   CommandFlagGroup plain = {kPlainFlags, {}};
   for (const CLI::Option* option : command.get_options()) {
     const std::string& title = option->get_group();
-    if (title.empty()) continue;  // not shown
+    if (title.empty()) continue;  // hidden
     CommandFlag flag = FlagOf(command, *option);
-    if (title == "Options") {  // CLI11's
+    if (title == "Options") {  // CLI11's title
       plain.flags.push_back(std::move(flag));
       continue;
     }
@@ -61,7 +61,7 @@ std::vector<CommandFlagGroup> CommandFlagGroups(const CLI::App& command) {
     if (group == groups.end()) group = groups.insert(groups.end(), {title, {}});
     group->flags.push_back(std::move(flag));
   }
-  // Help itself comes last.
+  // The flags for help come last.
   std::stable_partition(plain.flags.begin(), plain.flags.end(), [](const CommandFlag& flag) {
     return flag.names.back().rfind("--help", 0) != 0 && flag.names.back() != "--version";
   });

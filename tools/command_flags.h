@@ -1,4 +1,4 @@
-// What a command's flags look like to a reader: help, man pages and completion come from this.
+// A command's flags in the form that help, man pages and completion use.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 namespace spillway {
 
 struct CommandFlag {
-  std::vector<std::string> names;  // "--model"; the name of what stands without a flag
-  std::string type;                // "DIR", "bf16|fp16"; "" of a switch
+  std::vector<std::string> names;  // "--model"; the name of a positional argument
+  std::string type;                // "DIR", "bf16|fp16"; "" for a switch
   std::string help;
-  bool positional = false;  // stands without a flag
+  bool positional = false;  // given without a flag
   bool required = false;
   bool usual = false;  // in the short help of a command with groups
 };
@@ -24,16 +24,16 @@ struct CommandFlagGroup {
   std::vector<CommandFlag> flags;
 };
 
-// The title of flags that are in no group of their own.
+// The title of flags without a group.
 inline constexpr char kPlainFlags[] = "Flags";
 
-// Those that are shown, in their order, with the plain ones last.
+// The visible flags, in order, with the plain ones last.
 std::vector<CommandFlagGroup> CommandFlagGroups(const CLI::App& command);
 
-// "spillway bench adam".
+// Returns "spillway bench adam".
 std::string FullCommandName(const CLI::App& command);
 std::vector<std::string> SubcommandNames(const CLI::App& command);
-// Null where it has none of this name.
+// Null if there is no subcommand of this name.
 const CLI::App* FindSubcommand(const CLI::App& command, absl::string_view name);
 
 // The words that can follow a flag of this type.
@@ -43,7 +43,7 @@ struct ValueKind {
 };
 ValueKind KindOfType(absl::string_view type);
 
-// For TranslateWords (engine/config/other_flags.h).
+// The command's flags for TranslateWords (engine/config/other_flags.h).
 OwnFlags OwnFlagsOf(const CLI::App& command);
 
 }  // namespace spillway

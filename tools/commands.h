@@ -11,18 +11,18 @@
 
 namespace spillway {
 
-// What a command ends with: an exit code (INTERFACE), or an error that has one.
+// The result of a command: an exit code (INTERFACE), or an error that has one.
 struct CommandOutcome {
   absl::Status status;
-  int exit_code = 0;  // where the status is OK
+  int exit_code = 0;  // if the status is OK
 };
 
 using CommandFunction = std::function<CommandOutcome()>;
 
-// train's flags, which estimate takes too; `flags` outlives the app.
+// Adds train's flags, which estimate takes too; `flags` outlives the app.
 void AddTrainFlags(CLI::App& command, TrainFlags& flags);
 
-// `run` is set when the command was chosen. `words` is filled before the command line is parsed.
+// `run` is set if the command was chosen. `words` is filled before the command line is parsed.
 void AddTrainCommand(CLI::App& app, CommandFunction* run, const TranslatedWords& words);
 void AddEstimateCommand(CLI::App& app, CommandFunction* run, const TranslatedWords& words);
 void AddTokenizeCommand(CLI::App& app, CommandFunction* run);
@@ -33,7 +33,7 @@ void AddReportCommand(CLI::App& app, CommandFunction* run);
 void AddExportCommand(CLI::App& app, CommandFunction* run);
 void AddBenchCommand(CLI::App& app, CommandFunction* run);
 void AddTuneCommand(CLI::App& app, CommandFunction* run);
-// Of `bench`.
+// A subcommand of `bench`.
 void AddBenchSwapCommand(CLI::App& bench, CommandFunction* run);
 void AddBenchIoCommand(CLI::App& bench, CommandFunction* run);
 void AddDoctorCommand(CLI::App& app, CommandFunction* run);

@@ -1,4 +1,4 @@
-// spillway completion: scripts for shells, made from the commands themselves.
+// spillway completion: scripts for shells, generated from the commands.
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -17,7 +17,7 @@
 namespace spillway {
 namespace {
 
-// `visit` for `app` and all commands below it.
+// Calls `visit` for `app` and all commands below it.
 void EachCommand(const CLI::App& app, const std::function<void(const CLI::App&)>& visit) {
   visit(app);
   for (const CLI::App* each : app.get_subcommands([](const CLI::App*) { return true; })) {
@@ -33,7 +33,7 @@ std::vector<CommandFlag> FlagsOf(const CLI::App& command) {
   return flags;
 }
 
-// bash: what stands before the cursor says what may follow.
+// bash: the words before the cursor determine the candidates.
 constexpr char kBashHead[] =
     R"(# bash completion of spillway: `spillway completion bash` prints this.
 _spillway() {
@@ -93,9 +93,9 @@ complete -F _spillway spillway
 
 std::string BashScript(const CLI::App& app) {
   std::string commands, flags, several;
-  std::map<std::string, std::string> values;  // what is shown: the flags with it
+  std::map<std::string, std::string> values;  // candidates: the flags that take them
   EachCommand(app, [&](const CLI::App& command) {
-    // "train", "bench adam"; "" of the program itself
+    // "train", "bench adam"; "" for the program itself.
     const std::string path =
         &command == &app ? "" : FullCommandName(command).substr(app.get_name().size());
     if (&command != &app) {
@@ -138,7 +138,7 @@ std::string BashScript(const CLI::App& app) {
                                          {"@FLAGS@\n", flags}});
 }
 
-// zsh: _arguments of each command.
+// zsh: _arguments for each command.
 std::string ZshQuoted(absl::string_view text, absl::string_view special) {
   std::string out;
   for (const char c : text) {
@@ -210,7 +210,7 @@ std::string ZshScript(const CLI::App& app) {
                       "  compdef _spillway spillway\nfi\n");
 }
 
-// fish: a line a flag.
+// fish: a line per flag.
 std::string FishQuoted(absl::string_view text) {
   return absl::StrCat("'", absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"'", "\\'"}}), "'");
 }

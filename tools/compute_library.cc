@@ -37,14 +37,13 @@ absl::StatusOr<std::string> LibraryPath() {
                    "; both come from one build, or one package, and are moved together"));
 }
 
-// LibTorch registers its operators while it is loaded, in 56 MiB of small pieces of the heap. Here
-// the heap gets them from the kernel beforehand, at once and by huge pages where the kernel has
-// any, and loading takes a seventh less time.
+// LibTorch allocates 56 MiB in small pieces while it registers its operators. The heap is enlarged
+// beforehand, at once and with huge pages if available, which makes loading a seventh faster.
 absl::StatusOr<void*> OpenByHugePages(const ComputeFiles& files) {
   constexpr size_t kRegisteredBytes = 60 << 20, kHugePageBytes = 2 << 20;
-  constexpr size_t kUsualPadBytes = 128 << 10;  // glibc's own
+  constexpr size_t kUsualPadBytes = 128 << 10;  // glibc's default
   constexpr size_t kMoreThanTrimmed = 64 << 10;
-  malloc_trim(0);  // so that the next piece makes the heap grow
+  malloc_trim(0);  // the next allocation then grows the heap
   const auto begin = reinterpret_cast<uintptr_t>(sbrk(0));
   mallopt(M_TOP_PAD, kRegisteredBytes);
   void* const volatile grows = std::malloc(kMoreThanTrimmed);
@@ -53,7 +52,7 @@ absl::StatusOr<void*> OpenByHugePages(const ComputeFiles& files) {
   const auto end = reinterpret_cast<uintptr_t>(sbrk(0));
   if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
   const absl::Status torch = files.torch.empty() ? absl::OkStatus() : LoadTorch(files.torch);
-  // What our library calls is resolved now all the same (-z now), what LibTorch calls when it does.
+  // Our library's symbols are resolved now (-z now), LibTorch's lazily.
   void* const library =
       torch.ok() ? dlopen(files.library.c_str(), RTLD_LAZY | RTLD_LOCAL) : nullptr;
   mallopt(M_TOP_PAD, kUsualPadBytes);

@@ -1,4 +1,4 @@
-// --device, looked up on this machine.
+// Resolves --device on this machine.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace spillway {
 
-// ChooseDevice (engine/machine/device_choice.h) among the GPUs that this build can compute on.
-// LibTorch is loaded only where the build has CUDA and the CPU was not asked for.
+// ChooseDevice (engine/machine/device_choice.h) among the GPUs that this build supports. LibTorch
+// is loaded only if the build has CUDA and the CPU was not requested.
 absl::StatusOr<DeviceChoice> ChooseDeviceHere(const std::string& device, DType dtype,
                                               uint64_t device_memory_bytes);
 
-// Chooses device and --compute for `config`, says so in its values, and logs in one line what an
-// `auto` device came to on a machine with a GPU, and where --compute is a slow choice.
+// Chooses device and --compute for `config`, and sets its values. Logs in one line the result of an
+// `auto` device on a machine with a GPU, and a slow choice of --compute.
 absl::StatusOr<DeviceChoice> ResolveDevice(RunConfig* config);
 
 }  // namespace spillway

@@ -41,7 +41,7 @@ absl::Status ReadGiven(const DiskFlags& flags, IoEngineOptions* io, IoGiven* giv
     io->threads = static_cast<uint32_t>(threads);
     given->threads = true;
   }
-  // They are ways of io_uring, so whoever asks for one has chosen the engine.
+  // These modes need io_uring, so a flag for one also chooses the engine.
   given->kind = given->kind || flags.poll || flags.sqpoll;
   io->poll = flags.poll;
   io->sqpoll = flags.sqpoll;

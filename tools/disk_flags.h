@@ -1,4 +1,4 @@
-// The flags of measurements of the disk: `bench io` and `bench swap`.
+// The flags of disk measurements: `bench io` and `bench swap`.
 #pragma once
 
 #include <optional>
@@ -16,25 +16,25 @@ struct DiskFlags {
   bool poll = false, sqpoll = false;
 };
 
-// --block, --depth, --io-engine and --io-threads, which may have further names; `flags` outlives
-// the app.
+// Adds --block, --depth, --io-engine and --io-threads, which may have further names; `flags`
+// outlives the app.
 void AddDiskFlags(CLI::App& command, DiskFlags& flags,
                   const std::string& threads_names = "--io-threads");
 
 struct DiskSettings {
   IoEngineOptions io;
-  // Which of "engine", "block", "depth" and "threads" are what `spillway tune` found for these
-  // paths, as a run on them has it; none where there is no tuning that counts (the log says why
-  // not, where there is one) or all were given.
+  // The names among "engine", "block", "depth" and "threads" that `spillway tune` found for these
+  // paths, as in a run on them; none if there is no valid tuning (the log says why an existing one
+  // is not) or all were given.
   std::vector<std::string> tuned;
 };
 
-// What the flags say, else what was tuned, else IoEngineOptions' own.
+// Values of the flags, else tuned ones, else the defaults of IoEngineOptions.
 absl::StatusOr<DiskSettings> ResolveDiskFlags(const DiskFlags& flags,
                                               const std::vector<std::string>& paths);
 
-// The folders that `flag` ("--swap", "--path") names for a measurement: each there, and once.
-// {rank} is rank 0's.
+// The folders that `flag` ("--swap", "--path") names for a measurement: existing, without
+// duplicates. {rank} is rank 0's.
 absl::StatusOr<std::vector<std::string>> MeasuredPathsFlag(const std::string& flag,
                                                            const std::string& text);
 

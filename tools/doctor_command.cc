@@ -1,4 +1,4 @@
-// spillway doctor: one page on what this machine offers.
+// spillway doctor: one page about what this machine offers.
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -19,10 +19,10 @@ namespace spillway {
 namespace {
 
 CommandOutcome RunDoctor(const std::string& swap, const std::string& device, bool as_json) {
-  // A word that is none of --device's is the caller's mistake, and nothing about this machine.
+  // An invalid --device is an error of the caller, not a finding about the machine.
   if (const auto wish = ParseDeviceWish(device); !wish.ok()) return {wish.status()};
   std::vector<std::string> paths = absl::StrSplit(SwapPathOfRank(swap, 0), ',', absl::SkipEmpty());
-  // Without --swap a run's files go to OUTPUT, most likely somewhere below here.
+  // Without --swap a run's files are in OUTPUT, most likely below the current folder.
   if (paths.empty()) paths.push_back(".");
   MachineFacts facts = ProbeMachine(paths);
   facts.torch_version = TorchVersion();
@@ -32,13 +32,13 @@ CommandOutcome RunDoctor(const std::string& swap, const std::string& device, boo
     facts.torch_folder = files->torch;
     facts.compute_library = CheckAddressesForLibrary();
   }
-  // Whether the dynamic linker finds a LibTorch of its own shows when it is loaded.
+  // Only loading tells whether the dynamic linker finds a LibTorch of its own.
   if (facts.compute_library.ok() && (BuiltWithCuda() || facts.torch_folder.empty())) {
     const auto compute = OpenComputeLibrary();
     facts.compute_library = compute.status();
     facts.torch_has_cuda = BuiltWithCuda() && compute.ok() && (*compute)->SeesCuda();
   }
-  // A dtype that every GPU computes in: bf16 is refused where it is asked for.
+  // A dtype that every GPU supports: bf16 may be refused.
   facts.device = ChooseDeviceHere(device, DType::kFloat32, /*device_memory_bytes=*/0);
   const std::vector<DoctorLine> lines = Diagnose(facts);
   if (as_json) {

@@ -1,5 +1,5 @@
-// spillway estimate: what a run would take, from config.json alone; tools/compute/estimate_run.cc
-// measures and reckons.
+// spillway estimate: checks its flags and reads config.json; tools/compute/estimate_run.cc measures
+// and computes.
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -39,7 +39,7 @@ struct EstimateFlags {
 
 absl::StatusOr<RunConfig> Resolve(TrainFlags flags) {
   RETURN_IF_ERROR(ResolveGivenModels(HubFiles::kConfig, /*logs=*/true, flags));
-  // Nothing is read or written; the resolver wants both.
+  // No files are read or written, but the resolver requires both.
   if (flags.data.empty()) flags.data = {"none"};
   if (!flags.output) flags.output = "none";
   return ResolveForRanks(flags, {});
@@ -101,7 +101,7 @@ CommandOutcome RunEstimate(const EstimateFlags& flags) {
   } else {
     std::fputs(ShownText(EstimateText(*estimate), ShownLines::kAll).c_str(), stdout);
   }
-  // A question that was answered, whether or not the run would fit.
+  // The command succeeds whether or not the run would fit.
   return {};
 }
 

@@ -1,4 +1,4 @@
-// spillway export: the last commit of a run as a Hugging Face directory.
+// spillway export: writes the last commit of a run as a Hugging Face directory.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -29,7 +29,7 @@ struct ExportFlags {
   bool merge = false;
 };
 
-// Where the config and tokenizer of the run are.
+// The directory of the run's config and tokenizer.
 absl::StatusOr<std::string> FindModelFiles(const std::string& from) {
   for (const std::string& folder : {SourceDirectory(from), from + "/model"}) {
     if (Exists(folder + "/config.json")) return folder;
@@ -38,7 +38,7 @@ absl::StatusOr<std::string> FindModelFiles(const std::string& from) {
   return std::string();
 }
 
-// The model that OUTPUT's run was started from, as it was told; "" where nothing says it.
+// The --model that OUTPUT's run was started from; "" if unknown.
 std::string GivenModel(const std::string& from) {
   const auto text = FileSystem::Real().ReadSmallFile(from + "/config.resolved.json");
   const nlohmann::json settings = ParseShallowJson(text.ok() ? *text : "");
@@ -50,10 +50,10 @@ std::string GivenModel(const std::string& from) {
 // The weights that a run was started from, under its model's names.
 struct Originals {
   std::unique_ptr<SafetensorsModel> files;
-  std::unique_ptr<WeightSource> weights;  // null: none are needed
+  std::unique_ptr<WeightSource> weights;  // null: not needed
 };
 
-// Whether the run may hold what it does not train otherwise than the model's files have it.
+// Whether frozen parameters may differ in the run from those in the model's files.
 bool RoundsFrozen(const StateSource& state) {
   for (const UnitDescription& unit : state.model.units) {
     for (const ParameterDescription& parameter : unit.parameters) {
@@ -74,7 +74,7 @@ absl::StatusOr<Originals> OpenOriginals(const std::string& directory, const std:
   }
   ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(source));
   TensorNames names = TensorNamesOf(config);
-  // An adapter of PEFT's may have untied the logits.
+  // An adapter in PEFT's format may have untied the logits.
   names.untied_from = config.transformer.names.tokens;
   std::set<std::string> any;
   for (const auto& [name, shape] : names.shapes) any.insert(name);
@@ -82,7 +82,7 @@ absl::StatusOr<Originals> OpenOriginals(const std::string& directory, const std:
   return originals;
 }
 
-// What the run does not train is exported as the model's files have it, where they are there.
+// Frozen parameters are exported with the values in the model's files, if those exist.
 absl::StatusOr<Originals> FindOriginals(const ExportFlags& flags, const std::string& files,
                                         const CommittedRun& run,
                                         const std::optional<nlohmann::json>& adapter) {
@@ -128,7 +128,7 @@ absl::StatusOr<DType> ExportState(const ExportFlags& flags, const CommittedRun& 
   return dtype;
 }
 
-// An export replaces the weights in --to, of which the run may have but a part itself.
+// An export replaces the weights in --to, which the run may itself read in place.
 absl::Status RefuseModelOf(const CommittedRun& run, const ExportFlags& flags) {
   std::set<std::string> directories = {GivenModel(flags.from)};
   for (const SwapStore* shard : run.shards()) {

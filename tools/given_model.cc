@@ -24,7 +24,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// The program of that name on PATH; "": there is none.
+// The program of that name on PATH; "" if there is none.
 std::string FindProgram(const std::string& name) {
   for (const std::string& folder :
        Words(absl::StrSplit(EnvironmentVariable("PATH").value_or(""), ':'))) {
@@ -34,13 +34,14 @@ std::string FindProgram(const std::string& name) {
   return "";
 }
 
-// hf, or what it was called before.
+// hf, or its former name.
 std::string FindDownloader() {
   const std::string hf = FindProgram("hf");
   return hf.empty() ? FindProgram("huggingface-cli") : hf;
 }
 
-// Runs a program to its end. What it prints goes to stderr: stdout is for this program's results.
+// Runs a program to its end. Its output is redirected to stderr: stdout is for this program's
+// results.
 absl::Status RunProgram(const std::string& program, const Words& words) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -79,7 +80,7 @@ absl::Status Download(const char* flag, const HubName& name) {
   return RunProgram(program, words);
 }
 
-// The error for a model that the cache lacks, or has in part.
+// The error for a model that the cache lacks, or has only partly.
 absl::Status NotInCache(const char* flag, const std::string& given, const HubName& name,
                         const absl::Status& found) {
   const bool known = !FindDownloader().empty();
@@ -92,7 +93,7 @@ absl::Status NotInCache(const char* flag, const std::string& given, const HubNam
                    known ? "; --download runs that first" : " (pip install huggingface_hub)"));
 }
 
-// Whether a folder of the first of two names is there, in which the other is then missing.
+// Whether the first of two names is an existing folder, so that the second is missing there.
 bool IsPathBelow(const std::string& given) {
   const size_t slash = given.find('/');
   return slash != std::string::npos && IsDirectory(given.substr(0, slash));

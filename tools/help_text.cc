@@ -14,18 +14,18 @@ namespace spillway {
 namespace {
 
 constexpr size_t kColumns = 80;
-constexpr size_t kHelpColumn = 28;  // where descriptions begin
+constexpr size_t kHelpColumn = 28;  // column of descriptions
 
-// Folds a line at spaces; what follows is indented by `hang`, and in a command line stands behind a
+// Wraps a line at spaces; further lines are indented by `hang`, and in a command line preceded by a
 // backslash.
 std::string Fold(std::string line, size_t hang, bool command = false) {
   std::string out;
   const size_t width = command ? kColumns - 2 : kColumns;
-  size_t least = hang;  // no fold before it
+  size_t least = hang;  // no break before it
   while (line.size() > kColumns) {
     size_t at = line.rfind(' ', width);
     if (at == std::string::npos || at <= least) break;  // one long word
-    // A flag stays with its value.
+    // A flag stays in one line with its value.
     const size_t before = line.rfind(' ', at - 1);
     if (command && before != std::string::npos && before > least && line[before + 1] == '-') {
       at = before;
@@ -47,11 +47,11 @@ std::string FoldText(absl::string_view text) {
   return absl::StrJoin(lines, "\n");
 }
 
-// "  --lr NUMBER               learning rate (5e-5)"
+// Returns "  --lr NUMBER               learning rate (5e-5)".
 std::string Described(std::string left, const std::string& help) {
   left = "  " + left;
   if (left.size() + 2 > kHelpColumn) {
-    // Choices that are many go on in lines of their own.
+    // Long lists of choices continue in lines of their own.
     std::string folded;
     while (left.size() > kColumns) {
       const size_t at = left.rfind('|', kColumns - 1);
@@ -132,7 +132,7 @@ std::string HelpPage(const CLI::App& command, HelpKind kind) {
   }
   if (kind == HelpKind::kUsual && groups.size() > 1) {
     const std::string usual = UsualFlags(command, groups);
-    // A command with few flags of its own has these first.
+    // A command with few flags of its own shows these first.
     const bool own_first = !absl::StartsWith(usual, "The ");
     if (!own_first) parts.push_back(usual);
     parts.push_back(GroupText(groups.back()));

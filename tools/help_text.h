@@ -9,12 +9,12 @@
 namespace spillway {
 
 enum class HelpKind {
-  kUsual,  // of a command with groups of flags the usual ones, and the names of the groups
+  kUsual,  // for a command with groups: its usual flags, and the names of the groups
   kAll,
 };
 std::string HelpPage(const CLI::App& command, HelpKind kind);
 
-// The groups of flags with `word` in their title, in any case; "" where there is none.
+// The groups of flags with `word` in their title, in any case; "" if there is none.
 std::string HelpOfGroups(const CLI::App& command, absl::string_view word);
 
 }  // namespace spillway

@@ -1,4 +1,4 @@
-// spillway inspect: what a run's last commit, or a model's files, hold.
+// spillway inspect: shows the content of a run's last commit, or of a model's files.
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -14,7 +14,7 @@
 namespace spillway {
 namespace {
 
-// Progress of what takes longer than people like to wait without a word.
+// Shows progress if a task takes long.
 class SlowProgress {
  public:
   void Update(uint64_t done_bytes, uint64_t total_bytes) {

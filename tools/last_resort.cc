@@ -20,7 +20,7 @@ namespace {
 
 std::terminate_handler before = nullptr;
 
-// The limits of this process that may be why; "" where there are none.
+// The limits of this process that may be the cause; "" if there are none.
 std::string AddressSpaceLimit() {
   rlimit limit = {};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
@@ -41,7 +41,7 @@ absl::Status Refused(const std::system_error& error) {
   if (error.code() != std::errc::resource_unavailable_try_again) {
     return ErrnoStatus(error.code().value(), error.what());
   }
-  // What starting a thread fails with, for want of memory, too.
+  // The error of starting a thread, also if memory is short.
   return absl::AbortedError(absl::StrCat(
       "the system starts no more threads (EAGAIN)", AddressSpaceLimit(),
       ": raise `ulimit -u`, `ulimit -v` or the container's limit of processes, or take fewer "
@@ -55,7 +55,7 @@ absl::Status Refused(const std::system_error& error) {
     try {
       const absl::Status status = StatusOfException();
       LogError(status.message());
-      // Other threads are at work still: nothing is torn down under them.
+      // Other threads still run: their objects must not be destroyed.
       _exit(ExitCodeOf(status));
     } catch (...) {
     }

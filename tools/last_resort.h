@@ -1,16 +1,16 @@
-// What nobody caught: memory or threads that the system does not give, met where no status can say
-// so. It ends the program with a message and an exit code, and not with a crash.
+// Handles uncaught exceptions: memory or threads that the system refuses where no status can be
+// returned. Ends the program with a message and an exit code instead of a crash.
 #pragma once
 
 #include "absl/status/status.h"
 
 namespace spillway {
 
-// Of the exception that is being handled: of std::bad_alloc what ends in exit code 3, of
-// std::system_error its own. Any other is thrown on.
+// A status for the current exception: for std::bad_alloc one of exit code 3, for std::system_error
+// its own. Others are rethrown.
 absl::Status StatusOfException();
 
-// From now on the same is said where other threads, or destructors, end the program by one.
+// Installs the same handling for exceptions in other threads, or in destructors.
 void ExplainTerminate();
 
 }  // namespace spillway

@@ -1,4 +1,4 @@
-// The `spillway` command: parses, runs one subcommand, turns its status into an exit code.
+// The `spillway` command: parses, runs one subcommand, and returns its status as an exit code.
 #include <poll.h>
 #include <unistd.h>
 
@@ -34,7 +34,7 @@
 namespace spillway {
 namespace {
 
-// The command that the words begin with ("train", "bench adam"), and how many of them name it.
+// The command that the words begin with ("train", "bench adam"), and the number of its words.
 struct NamedCommand {
   const CLI::App* app;
   size_t words = 0;
@@ -58,7 +58,7 @@ absl::Status CheckSubcommand(const NamedCommand& command, const std::vector<std:
   const bool top = command.app->get_parent() == nullptr;
   const std::string name = FullCommandName(*command.app);
   if (command.words == words.size()) {
-    if (top) return absl::OkStatus();  // its help
+    if (top) return absl::OkStatus();  // shows its help
     return absl::InvalidArgumentError(
         absl::StrCat(name, " needs one of: ", absl::StrJoin(names, ", "), " (", name, " --help)"));
   }
@@ -78,11 +78,11 @@ absl::Span<const OtherFlag> OtherFlagsOf(const CLI::App& command) {
   return {};
 }
 
-// Reports everything that keeps a command from running, with the parser's own error last.
+// Reports everything that prevents a command from running, with the parser's own error last.
 void ReportRefused(const std::vector<std::string>& refused, const std::string& parser = "") {
   std::vector<absl::Status> errors;
   for (const std::string& each : refused) errors.push_back(absl::InvalidArgumentError(each));
-  // A misspelt flag is why another one is missing.
+  // A misspelt flag may be the reason why another one is missing.
   if (!parser.empty() && refused.empty()) errors.push_back(absl::InvalidArgumentError(parser));
   LogError(AllErrors(errors).message());
 }
@@ -122,7 +122,7 @@ CommandOutcome RunGuarded(const CommandFunction& run) {
   }
 }
 
-// Whether all that was printed has arrived. A reader who has closed the pipe wanted no more.
+// Whether all output was written. A closed pipe is not an error: its reader wanted no more.
 absl::Status FlushOutput() {
   errno = 0;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return absl::OkStatus();
@@ -143,7 +143,7 @@ int Main(int argc, char** argv) {
       "device, moved before it is needed.");
   app.name("spillway");
   app.require_subcommand(0, 1);
-  // Of a flag given twice the last one counts, so that a script can append its own.
+  // The last one of repeated flags counts, so that a script can append its own.
   app.option_defaults()->take_last();
   app.set_version_flag("-V,--version", "spillway " + ThisRunOrigin().version,
                        "print the version; `spillway version` prints the build, too");
@@ -176,7 +176,7 @@ int Main(int argc, char** argv) {
   for (CLI::App* one : app.get_subcommands({})) one->add_flag("-q,--quiet", quiet, kQuiet);
 
   std::vector<std::string> words(argv + 1, argv + argc);
-  // The one flag that a command's name may follow: it is that command's, too.
+  // The only flag that may precede a command's name: it is also that command's.
   if (words.size() > 1 && (words[0] == "-q" || words[0] == "--quiet")) {
     std::swap(words[0], words[1]);
   }
@@ -188,9 +188,9 @@ int Main(int argc, char** argv) {
   }
   translated = TranslateWords({words.begin() + command.words, words.end()},
                               OwnFlagsOf(*command.app), OtherFlagsOf(*command.app));
-  // train and estimate name what is in the way together with all else that is wrong.
+  // train and estimate report these errors together with all others.
   const bool tells_itself = OtherFlagsOf(*command.app).data() == OtherTrainFlags().data();
-  // CLI11 wants them last first, without the program's name.
+  // CLI11 expects them in reverse order, without the program's name.
   std::vector<std::string> arguments(translated.words.rbegin(), translated.words.rend());
   for (size_t i = command.words; i > 0; --i) arguments.push_back(words[i - 1]);
   try {
@@ -236,7 +236,7 @@ int main(int argc, char** argv) {
     if (code == 0) code = 1;
   }
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which have their say at exit
-  // LibTorch would spend a fifth of a second on taking apart what it registered.
+  // LibTorch would take a fifth of a second to destroy what it registered.
   _exit(code);
 #endif
   return code;

@@ -1,4 +1,4 @@
-// spillway man: manual pages, made from the same texts as --help.
+// spillway man: manual pages, generated from the texts of --help.
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -17,7 +17,7 @@
 namespace spillway {
 namespace {
 
-// Text as roff shows it.
+// Escapes text for roff.
 std::string Roff(absl::string_view text) {
   std::string out = absl::StrReplaceAll(text, {{"\\", "\\e"}, {"-", "\\-"}, {"'", "\\(aq"}});
   if (absl::StartsWith(out, ".")) out.insert(0, "\\&");
@@ -31,14 +31,14 @@ std::string FlagEntry(const CommandFlag& flag) {
                     Roff(flag.positional ? absl::AsciiStrToUpper(name) : name), "\\fR");
   }
   if (!flag.type.empty() && !flag.positional) {
-    // Choices may go on in the next line.
+    // Choices may continue in the next line.
     absl::StrAppend(&names, " \\fI", absl::StrReplaceAll(Roff(flag.type), {{"|", "|\\:"}}), "\\fR");
   }
   const std::string help = absl::StrCat(flag.required ? "(required) " : "", flag.help);
   return absl::StrCat(".TP\n", names, "\n", help.empty() ? "\\&" : Roff(help), "\n");
 }
 
-// A footer: sentences, and examples, whose lines are indented.
+// A footer: sentences, and indented lines of examples.
 std::string FooterText(absl::string_view footer) {
   std::string text;
   bool example = false;

@@ -25,7 +25,7 @@ struct PredictFlags {
   TextFlags text;
 };
 
-// It would be written over what it is made of.
+// Refuses an output that would overwrite its own input.
 absl::Status RefuseOwnData(const PredictRequest& request) {
   for (const std::string& file : request.files) {
     if (file != request.out && !SameFile(file, request.out)) continue;

@@ -26,7 +26,7 @@
 namespace spillway {
 namespace {
 
-// The ranks that a hostfile starts, as its flags are checked before.
+// The ranks that a hostfile starts, for the checks of flags before.
 Launch LaunchOf(const std::vector<HostSlots>& hosts, std::optional<int> ranks) {
   Launch launch;
   launch.launcher = "mpirun";
@@ -44,7 +44,7 @@ absl::StatusOr<std::vector<std::string>> HostsCommand(const TrainFlags& flags) {
         "--launch runs the mpirun command of --hostfile FILE, which is missing");
   }
   ASSIGN_OR_RETURN(const std::optional<int> ranks, RanksFlag(flags));
-  // The printed command takes the secret of whoever runs it.
+  // The printed command uses the secret in its user's environment.
   if (flags.launch) setenv(kSecretVariable, NewRankSecret().c_str(), /*overwrite=*/0);
   const EnvironmentMap environment = ThisEnvironment();
   ASSIGN_OR_RETURN(const Launch outer, ReadLaunch(environment, std::nullopt));
@@ -63,13 +63,13 @@ absl::StatusOr<std::vector<std::string>> HostsCommand(const TrainFlags& flags) {
   return command;
 }
 
-// A --config that can be read once (a pipe) comes to every rank as a file of this process's memory.
+// Copies a --config that can be read only once (a pipe) to a file in memory for the ranks.
 absl::Status KeepConfig(TrainFlags& flags, SpawnOptions& ranks) {
   if (!flags.config) return absl::OkStatus();
   const auto found = FileSystem::Real().Look(*flags.config, SymbolicLink::kFollow);
   if (!found.ok() || found->kind != FileInfo::Kind::kOther) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(*flags.config));
-  const int fd = memfd_create("config", 0);  // which ranks inherit
+  const int fd = memfd_create("config", 0);  // inherited by the ranks
   if (fd < 0) return ErrnoStatus(errno, "keep --config for the ranks");
   if (const int failed = WriteAll(fd, text.data(), text.size()); failed != 0) {
     return ErrnoStatus(failed, "keep --config for the ranks");

@@ -1,4 +1,4 @@
-// What train does about ranks before it trains: which one it is, or starting them.
+// Prepares train for ranks: finds this process's rank, or starts the ranks.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -8,19 +8,18 @@
 
 namespace spillway {
 
-// From this process's environment and --ranks. Sets up what a run's process has to the end: how it
-// takes signals (StopSignal; a log that nobody reads any more is no reason to end), the log of a
-// rank, and SetLocalVariables.
+// Reads this process's environment and --ranks. Sets up the process for the whole run: its signal
+// handling (StopSignal; a closed log does not end it), the log of a rank, and SetLocalVariables.
 absl::StatusOr<Launch> FindLaunch(const TrainFlags& flags);
 
-// What every rank runs with. kUnimplemented for what ranks cannot do together yet.
+// The config of every rank. kUnimplemented for settings that several ranks do not support yet.
 absl::StatusOr<RunConfig> ResolveForRanks(const TrainFlags& flags, const Launch& launch);
 
-// --ranks N: starts them, each with this command line, and ends as they do. What is wrong with
-// the flags is said once, before. REQUIRES: launch.to_be_spawned().
+// --ranks N: starts the ranks, each with this command line, and returns their outcome. Errors in
+// the flags are reported once, before that. REQUIRES: launch.to_be_spawned().
 CommandOutcome StartRanks(TrainFlags flags, const Launch& launch);
 
-// --hostfile: prints the mpirun command that does it on stdout or, with --launch, becomes it.
+// --hostfile: prints the mpirun command on stdout or, with --launch, executes it.
 CommandOutcome StartOverHosts(const TrainFlags& flags);
 
 }  // namespace spillway

@@ -1,5 +1,5 @@
-// spillway report: makes a run's report.html again, from the files that the run left, or one page
-// that compares several runs.
+// spillway report: recreates a run's report.html from the run's files, or one page that compares
+// several runs.
 #include <unistd.h>
 
 #include <chrono>
@@ -26,8 +26,8 @@ struct ReportFlags {
   std::string to;  // empty: OUTPUT/report.html; "-": stdout
 };
 
-// Whether no living process holds OUTPUT's lock. Where that cannot be told, as where OUTPUT is
-// mounted read-only, one may.
+// Whether no living process has OUTPUT's lock. False if that is unknown, for example if OUTPUT is
+// mounted read-only.
 bool IsFree(const std::string& output) {
   return RunDirectory::Open(output, {.create = false, .access = FileAccess::kReadable}).ok();
 }

@@ -19,12 +19,12 @@ namespace spillway {
 namespace {
 
 struct SetupFlags {
-  std::string prefix;  // "": the place of this user
-  std::string torch;   // an installed one to be linked to
-  bool fetch = false;  // in any case
+  std::string prefix;  // "": the current user's place
+  std::string torch;   // an installed LibTorch to link to
+  bool fetch = false;  // even if one exists
 };
 
-// Becomes the script that fetches, and returns only if it cannot.
+// Executes the script that downloads; returns only on failure.
 absl::Status RunScript(const std::string& script, const SetupFlags& flags,
                        const std::string& parent) {
   std::vector<std::string> words = {"bash", script, "--into", parent, "--version", TorchVersion()};

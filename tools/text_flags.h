@@ -1,4 +1,4 @@
-// The flags that `generate` and `predict` share: the model, how tokens are chosen, budgets.
+// The flags that `generate` and `predict` share: the model, sampling, budgets.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace spillway {
 
-// What of them is text until it is checked.
+// Flags that are text until they are checked.
 struct TextFlags {
   using Text = std::optional<std::string>;
   Text tokens, min_tokens, temperature, top_k, top_p, repetition_penalty, no_repeat_ngram, beams,
@@ -19,11 +19,11 @@ struct TextFlags {
   Text max_source_length, dtype, compute, threads, device_memory, host_memory, swap;
 };
 
-// `temperature`: what --help says of it. Both outlive the app.
+// `temperature`: its text in --help. Both outlive the app.
 void AddTextFlags(CLI::App& command, const std::string& temperature, TextRequest& request,
                   TextFlags& flags);
 
-// Puts `flags` into `task`; kInvalidArgument names the flag that makes no sense.
+// Parses `flags` into `request`; kInvalidArgument names the invalid flag.
 absl::Status ReadTextFlags(const TextFlags& flags, TextRequest& request);
 
 }  // namespace spillway

@@ -1,4 +1,4 @@
-// spillway tokenize: text files made into one file of tokens.
+// spillway tokenize: encodes text files to one file of tokens.
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -63,7 +63,7 @@ void PrintResult(const TokenizeFlags& flags, const Tokenizer& tokenizer,
 }
 
 CommandOutcome RunTokenize(const TokenizeFlags& flags) {
-  // There is no model here to take one from; a folder of that name is meant.
+  // There is no model here whose tokenizer could be meant, so this is a folder of that name.
   std::string choice = flags.tokenizer == "model" ? "./model" : flags.tokenizer;
   absl::Status status =
       ResolveGivenModel("--tokenizer", HubFiles::kTokenizer, flags.download, choice);

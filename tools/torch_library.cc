@@ -23,7 +23,7 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// "" if HOME is not set. The XDG standard asks for absolute paths and has others ignored.
+// "" if HOME is not set. The XDG standard requires absolute paths, and that others are ignored.
 std::string UserParent() {
   const std::string data = Variable("XDG_DATA_HOME"), home = Variable("HOME");
   if (!data.empty() && data[0] == '/') return data + "/spillway";
@@ -37,8 +37,8 @@ bool HoldsTorch(const std::string& folder) {
   return access(absl::StrCat(folder, "/lib/", MainLibrary()).c_str(), R_OK) == 0;
 }
 
-// "2.11.0" of a wheel's version.py ("__version__ = '2.11.0+cu130'") or an archive's build-version;
-// "" if neither says it.
+// "2.11.0" from a wheel's version.py ("__version__ = '2.11.0+cu130'") or an archive's
+// build-version; "" if neither has it.
 std::string VersionOf(const std::string& folder) {
   for (const char* name : {"/version.py", "/build-version"}) {
     const auto text = FileSystem::Real().ReadSmallFile(folder + name);
@@ -51,7 +51,7 @@ std::string VersionOf(const std::string& folder) {
 }
 
 absl::Status Open(const std::string& path) {
-  // What LibTorch calls is resolved at the first call, which spares a start tens of milliseconds.
+  // LibTorch's calls are resolved lazily, which makes a start tens of milliseconds faster.
   if (dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr) return absl::OkStatus();
   return absl::UnavailableError(dlerror());
 }

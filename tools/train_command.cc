@@ -1,4 +1,4 @@
-// spillway train: its flags, and the ranks that it starts; tools/compute/train_model.cc trains.
+// spillway train: its flags, and starting its ranks; tools/compute/train_model.cc trains.
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -22,8 +22,7 @@
 namespace spillway {
 namespace {
 
-// What the run reads may lie where it writes, or where --overwrite removes what an earlier one
-// left.
+// Refuses inputs that the run would overwrite, or that --overwrite would remove.
 absl::Status RefuseOwnResults(const RunConfig& config) {
   const std::string& output = config.train.output;
   if (SameFile(config.model, output + "/model")) {
@@ -64,7 +63,7 @@ CommandOutcome RunTrain(const TrainFlags& given) {
   const absl::Status found =
       ResolveGivenModels(HubFiles::kWeights, /*logs=*/!launch->to_be_spawned(), flags);
   if (!found.ok()) return {found};
-  // Ranks look it up themselves, after it has been fetched here.
+  // Ranks search it themselves, after it was downloaded here.
   if (launch->to_be_spawned()) return StartRanks(given, *launch);
   const auto config = ReadConfig(flags, *launch);
   if (!config.ok()) return {config.status()};
@@ -91,7 +90,7 @@ void AddTrainFlags(CLI::App& command, TrainFlags& flags) {
       if (*flag.type == '[') option->expected(0, 1);
     }
   }
-  // Other programs', which help does not show.
+  // Flags of other programs, which help does not show.
   for (const OtherFlag& flag : OtherTrainFlags()) {
     if (flag.field != nullptr) command.add_option(flag.name, flags.*flag.field)->group("");
   }

@@ -1,4 +1,4 @@
-// spillway tune: the I/O settings that suit these disks, kept in the machine's profile.
+// spillway tune: finds I/O settings for these disks and saves them in the machine's profile.
 #include <cstdio>
 #include <ctime>
 #include <memory>

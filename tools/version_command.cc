@@ -1,4 +1,4 @@
-// spillway version: which build this is.
+// spillway version: describes this build.
 #include <cstdio>
 #include <memory>
 

@@ -13,8 +13,8 @@
 namespace spillway {
 namespace {
 
-// What is tied to the embedding is trained with it, whichever modules to save name it: a module
-// that has nothing else goes from the list.
+// Parameters tied to the embedding are trained with it, whichever name a module to save uses. A
+// module that has no other parameters is removed from the list.
 absl::Status TakeTied(const ModelShape& shape, std::vector<std::string>& saved) {
   const auto is_in_model = [&](const std::string& name) {
     for (const UnitDescription& unit : shape.model.units) {
@@ -76,8 +76,9 @@ absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, const ModelS
           " are to be adapted: give --lora-targets ", kAllLinear, ", or names of layers"));
     }
   }
-  // PEFT has no name for masked language models and models of pictures, and its models of pairs
-  // take token ids: of one that hears none is said, whatever others have said.
+  // PEFT has no task name for masked language models and models of pictures, and its
+  // sequence-to-sequence models take token ids: for a model that takes sound no task is named, even
+  // if a file names one.
   const bool hears = shape.heard_positions > 0;
   const std::string task = shape.masked || hears || shape.sees ? ""
                            : shape.labels_tokens               ? kTokenTask
@@ -107,7 +108,7 @@ absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, const ModelS
   if (!shape.classifier.empty() && !goes_on && (saved.empty() || !shape.sees)) {
     save(shape.classifier);
   }
-  // What is in another needs no name of its own.
+  // A module inside another one needs no entry of its own.
   std::vector<std::string> added = choice.new_modules;
   std::sort(added.begin(), added.end(),
             [](const std::string& a, const std::string& b) { return a.size() < b.size(); });

@@ -1,4 +1,4 @@
-// What a run is told of adapters. Plain values.
+// The settings of a run about adapters. Plain values.
 #pragma once
 
 #include <optional>
@@ -13,24 +13,23 @@
 namespace spillway {
 
 struct AdapterChoice {
-  std::optional<LoraConfig> lora = {};  // --lora-r and its like; without targets: the family's
+  std::optional<LoraConfig> lora = {};  // --lora-r and other flags; without targets: the family's
   std::string config_file = {};         // --peft-config
-  std::string directory = {};           // --adapter: goes on with that one
-  // Modules with parameters that the model's files have not got, and that are drawn anew.
+  std::string directory = {};           // --adapter: the adapter to continue
+  // Modules with parameters that the model's files lack, and that are drawn randomly.
   std::vector<std::string> new_modules = {};
 
   bool none() const { return !lora && config_file.empty() && directory.empty(); }
 };
 
-// What the adapters of such a model are like. Tied logits among the modules to save are the
-// embedding, which must be there, too. As PEFT has it, what scores labels is trained whole
-// whatever modules to save are named (of pictures, for which PEFT has no task, where none are), and
-// so is what is new; an adapter that is gone on with says itself what it has. kInvalidArgument
-// for a file that says nothing of use or is for another task, or a family for which targets must be
-// named. REQUIRES: `choice` is not none.
+// Resolves the adapters' config for a model. If modules to save name tied logits, they mean the
+// embedding. As in PEFT, a classification head is always trained whole (for pictures, where PEFT
+// has no task, only if no modules to save are given), and so are new modules; an adapter that is
+// continued lists its own. kInvalidArgument for a file without usable settings or for another task,
+// and for a family without default targets if none are given. REQUIRES: `choice` is not none.
 absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, const ModelShape& shape);
 
-// The model, which has nothing frozen and no adapters, as a run with them would train it.
+// Describes the model as a run with adapters trains it. `shape` has nothing frozen and no adapters.
 absl::StatusOr<ModelDescription> DescribeTrained(const ModelShape& shape,
                                                  const AdapterChoice& choice,
                                                  const FreezeRule& freeze);

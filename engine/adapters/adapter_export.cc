@@ -20,13 +20,13 @@
 namespace spillway {
 namespace {
 
-// scale * left [rows, rank] * right [rank, columns].
+// The product scale * left [rows, rank] * right [rank, columns].
 struct LowRankProduct {
   int64_t rows = 0, columns = 0, rank = 0;
   std::vector<float> left, right;
   float scale = 1;
 
-  // Elements [first, first + count), row-major, onto `values`.
+  // Adds elements [first, first + count), row-major, to `values`.
   void AddTo(uint64_t first, uint64_t count, float* values) const {
     std::vector<float> sums;
     while (count > 0) {
@@ -56,10 +56,10 @@ std::vector<float> Transposed(const std::vector<float>& matrix, int64_t rows, in
   return transposed;
 }
 
-// The values of some parameters, by name.
+// Values of parameters by name.
 using Values = std::map<std::string, std::vector<float>>;
 
-// Of all adapters; stops reading when it has them, which trained ones are before what is frozen.
+// Reads all adapters, and stops before the frozen parameters, which come after the trained ones.
 absl::StatusOr<Values> ReadAdapters(const StateSource& state) {
   Values values;
   uint64_t missing = 0;
@@ -83,7 +83,7 @@ absl::StatusOr<Values> ReadAdapters(const StateSource& state) {
   return values;
 }
 
-// By the name of the matrix that each is added to.
+// The products by the name of the matrix that each is added to.
 absl::StatusOr<std::map<std::string, LowRankProduct>> ReadProducts(const StateSource& state,
                                                                    const LoraConfig& config,
                                                                    bool in_out) {
@@ -125,8 +125,8 @@ std::set<std::string> AdaptedModules(const ModelDescription& model) {
   return adapted;
 }
 
-// What transformers ties to a module to save (logits, the embeddings of other stacks) is a module
-// of its own to PEFT, which would leave it as it was: it is saved as well, and stays tied.
+// A parameter that transformers ties to a module to save (logits, embeddings of other stacks) is a
+// module of its own for PEFT, which would not change it: it is saved as well, and stays tied.
 void SaveTied(const StateSource& state, const TensorNames& names, LoraConfig& lora,
               nlohmann::json& config) {
   for (const UnitDescription& unit : state.model.units) {
@@ -138,13 +138,13 @@ void SaveTied(const StateSource& state, const TensorNames& names, LoraConfig& lo
         lora.modules_to_save.push_back(ModuleOf(all[i]));
         config["modules_to_save"].push_back(lora.modules_to_save.back());
       }
-      // Of more than two tied modules PEFT (0.21) makes a model that cannot compute.
+      // With more than two tied modules PEFT (0.21) makes a model that cannot compute.
       if (all.size() == 2 && parameter.name == names.tied_to) config["ensure_weight_tying"] = true;
     }
   }
 }
 
-// What PEFT expects of an adapter's file, whether a run has trained it or left it frozen.
+// The layout of an adapter's file that PEFT expects, with trained and frozen parameters.
 ExportLayout LayoutOf(const StateSource& state, const LoraConfig& lora, const TensorNames& names) {
   const std::set<std::string> adapted = AdaptedModules(state.model);
   const auto belongs = [&](const std::string& name) {
@@ -168,7 +168,7 @@ ExportLayout LayoutOf(const StateSource& state, const LoraConfig& lora, const Te
   return layout;
 }
 
-// Modules to save as transformers' model calls them.
+// Renames the modules to save to the names in transformers' model.
 nlohmann::json WithNamesOf(const TensorNames& names, nlohmann::json config) {
   for (const auto& [alias, parameter] : names.aliases) {
     if (names.repeats.contains(alias)) continue;
@@ -234,7 +234,7 @@ absl::StatusOr<DType> ExportMerged(const StateSource& state, const nlohmann::jso
     if (found != products.end()) found->second.AddTo(first, values.size(), values.data());
     return absl::OkStatus();
   };
-  // An adapter has learnt beside what quantisation has left of its matrix.
+  // An adapter was trained beside the quantised matrix, so the quantised values are exported.
   for (const UnitDescription& unit : state.model.units) {
     for (const ParameterDescription& parameter : unit.parameters) {
       const bool adapted = products.contains(parameter.name);

@@ -1,4 +1,4 @@
-// What a run with adapters leaves: the adapter as PEFT reads it, or the model with it merged in.
+// Exports a run with adapters: the adapter in PEFT's format, or the model with it merged in.
 #pragma once
 
 #include <optional>
@@ -14,27 +14,26 @@
 
 namespace spillway {
 
-// Keeps `config` beside a run's model files, so that its commits can be exported. Null: the run has
-// no adapters, and what one before its first commit has left there goes.
+// Stores `config` beside a run's model files, so that its commits can be exported. Null: the run
+// has no adapters, and a config that an earlier run stored there is removed.
 absl::Status SaveAdapterConfig(const nlohmann::json& config, const std::string& source_directory,
                                FileSystem& files = FileSystem::Real());
 
-// What was kept there; nullopt: the run has no adapters.
+// The stored config; nullopt: the run has no adapters.
 absl::StatusOr<std::optional<nlohmann::json>> SavedAdapterConfig(
     const std::string& source_directory, FileSystem& files = FileSystem::Real());
 
-// Writes adapter_model.safetensors, then adapter_config.json (`config`) into `to`, created where
-// missing: all adapters, modules to save with their buffers and what is tied to them (as modules to
-// save of their own, with ensure_weight_tying if there are two, so that PEFT has the same model),
-// and biases, in `dtype`; what of them was frozen too. `names`: the model's, as transformers has
-// them.
+// Writes adapter_model.safetensors, then adapter_config.json (`config`) to `to` (created if
+// missing), in `dtype`: all adapters, biases, and modules to save with their buffers and parameters
+// tied to them (as further modules to save, with ensure_weight_tying if there are two, so that PEFT
+// makes the same model), including frozen ones. `names`: the model's, as in transformers.
 absl::Status ExportAdapter(const StateSource& state, const nlohmann::json& config, DType dtype,
                            const std::string& to, const TensorNames& names,
                            FileSystem& files = FileSystem::Real());
 
-// As ExportModel, of a model without adapters: each adapted matrix is W + scale * B A, made in fp32
-// and rounded once. W is the one of `options.original`, or, where the run has quantised it, what is
-// left of it. Holds the adapters in memory, as fp32.
+// Exports a model without adapters like ExportModel: each adapted matrix is W + scale * B A,
+// computed in fp32 and rounded once. W is that of `options.original`, or the quantised matrix if
+// the run quantised it. Holds the adapters in memory, as fp32.
 absl::StatusOr<DType> ExportMerged(const StateSource& state, const nlohmann::json& config,
                                    const std::string& source_directory, const std::string& to,
                                    const ModelExportOptions& options = {},

@@ -18,7 +18,7 @@ namespace spillway {
 namespace {
 
 constexpr absl::string_view kPrefix = "base_model.model.";
-// What PEFT puts between a module to save and its copy, and what that stands for.
+// Parts of names that PEFT inserts between a module to save and its copy, or its original.
 constexpr absl::string_view kCopy = ".modules_to_save.", kOriginal = ".original_module.";
 
 constexpr uint64_t kMostConfigBytes = 4 << 20;
@@ -28,8 +28,9 @@ std::string ShapeText(const std::vector<uint64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
-// The module whose adapter or adapted weight a tensor is by its name, if it is one of the model
-// that is no linear layer, or its logits; "": none. `written`: the name without PEFT's prefix.
+// The module whose adapter or adapted weight the tensor is, judged by its name, if the module is in
+// the model and not a linear layer, or is the logits; "": none. `written`: the name without PEFT's
+// prefix.
 std::string ModuleBeside(absl::string_view written, const TensorNames& names) {
   bool adapts = false;
   for (const absl::string_view end : {".lora_A.weight", ".lora_B.weight", ".lora_embedding_A",
@@ -43,7 +44,7 @@ std::string ModuleBeside(absl::string_view written, const TensorNames& names) {
   return there && !names.linear.contains(weight) ? std::string(written) : "";
 }
 
-// As files of older versions of PEFT have them with bias "all".
+// Tensors that are no parameters, in files of older versions of PEFT with bias "all".
 bool IsNoParameter(const TensorNames& names, const std::string& name) {
   return names.zeros.contains(name) ||
          std::any_of(names.ignored.begin(), names.ignored.end(),
@@ -115,7 +116,7 @@ absl::StatusOr<std::unique_ptr<AdapterFile>> AdapterFile::Open(const std::string
   adapter->file_ = *std::move(file);
   for (const SafetensorsTensor& tensor : adapter->file_->tensors()) {
     std::string& written = adapter->written_[ParameterOfPeftName(tensor.name)];
-    // Of a module to save PEFT's copy comes before what it replaces.
+    // For a module to save, PEFT's copy takes precedence over the original.
     if (written.empty() || absl::StrContains(tensor.name, kCopy)) written = tensor.name;
   }
   return adapter;
@@ -134,10 +135,10 @@ absl::Status AdapterFile::Match(const ModelDescription& model, const AdapterLayo
     }
   }
   Shapes shapes = expected;
-  for (const auto& [name, shape] : names.shapes) {  // buffers, which older adapters lack
+  for (const auto& [name, shape] : names.shapes) {  // older adapters lack buffers
     if (IsSaved(config_, name)) shapes.emplace(name, shape);
   }
-  for (const auto& [alias, name] : names.aliases) {  // a bias that is in a tied module, too
+  for (const auto& [alias, name] : names.aliases) {  // a bias that is also in a tied module
     const auto found = names.shapes.find(name);
     if (IsSaved(config_, alias) && found != names.shapes.end()) shapes.emplace(*found);
   }
@@ -160,14 +161,14 @@ absl::Status AdapterFile::MatchTensor(const SafetensorsTensor& tensor, const Sha
   if (written.empty() || IsNoParameter(names, written)) return absl::OkStatus();
   const auto alias = names.aliases.find(written);
   const std::string name = alias == names.aliases.end() ? written : alias->second;
-  // With ensure_weight_tying PEFT writes what it ties to a module to save, and does not name it.
+  // With ensure_weight_tying PEFT writes parameters tied to a module to save without listing them.
   const bool is_tied_head = !names.tied_to.empty() && name == names.head &&
                             (IsSaved(config_, written) || IsSaved(config_, names.tied_to));
   const Shapes& known_shapes = is_tied_head ? names.shapes : shapes;
   const auto found = known_shapes.find(is_tied_head ? names.tied_to : name);
   if (found == known_shapes.end()) {
     const std::string module = ModuleBeside(written, names);
-    // A layer's own matrix is none of these: the config says other layers than the file has.
+    // A layer's own matrix gets the other message: the config and the file have different layers.
     const bool is_layers = names.linear.contains(absl::StrCat(module, ".weight"));
     if (!module.empty() && !is_layers) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -191,7 +192,7 @@ absl::Status AdapterFile::MatchTensor(const SafetensorsTensor& tensor, const Sha
     return absl::OkStatus();
   }
   const auto [known, is_new] = names_.emplace(name, tensor.name);
-  // Of names that are tied the parameter's own counts.
+  // Among tied tensors the one with the parameter's own name counts.
   if (is_new || names.repeats.contains(written)) return absl::OkStatus();
   const bool replaces = absl::StrContains(tensor.name, kCopy) ||
                         names.repeats.contains(ParameterOfPeftName(known->second));

@@ -17,7 +17,7 @@ namespace {
 
 constexpr absl::string_view kWeight = ".weight", kBias = ".bias";
 
-// As PEFT means names of modules: the whole, or what ends it after a dot.
+// Whether PEFT's `name` means the module: the whole name, or its end after a dot.
 bool IsNamed(const std::string& module, const std::string& name) {
   return module == name || absl::EndsWith(module, "." + name);
 }
@@ -27,7 +27,7 @@ bool IsNamed(const std::string& module, const std::vector<std::string>& names) {
                      [&](const std::string& name) { return IsNamed(module, name); });
 }
 
-// The last part of a name: "q_proj" of "model.layers.0.self_attn.q_proj".
+// The last part of a name: "q_proj" for "model.layers.0.self_attn.q_proj".
 std::string LastPart(const std::string& module) { return module.substr(module.rfind('.') + 1); }
 
 class Chooser {
@@ -64,8 +64,8 @@ class Chooser {
     if (!config_.excluded_pattern.empty()) {
       ASSIGN_OR_RETURN(excluded_, NamePattern::Parse(config_.excluded_pattern));
     }
-    // PEFT's patterns: of "decoder.block.3.layer.1.SelfAttention" the first number. Groups of a
-    // pattern that was given are none (?n).
+    // PEFT's pattern finds the first number in "decoder.block.3.layer.1.SelfAttention". Groups in a
+    // user's pattern do not count (?n).
     std::vector<std::string> before = {".*?\\.[^.]*"};
     if (!config_.layers_pattern.empty()) before.clear();
     for (const std::string& pattern : config_.layers_pattern) {
@@ -81,14 +81,14 @@ class Chooser {
 
   bool IsTarget(const ParameterDescription& parameter) const {
     if (parameter.linear == LinearWeight::kNone) return false;
-    // As PEFT has it, convolutions are adapted where they are named.
+    // As in PEFT, convolutions are adapted only if they are named.
     if (all_linear() && parameter.linear == LinearWeight::kKernels) return false;
     const std::string module = ModuleOf(parameter.name);
     if (IsNamed(module, config_.excluded)) return false;
     if (excluded_ && excluded_->Matches(module)) return false;
     if (IsInSaved(module) || (all_linear() && IsSaved(parameter.name))) return false;
     const auto& targets = config_.targets;
-    // As PEFT has it, a module that is named whole is one in whatever layer.
+    // As in PEFT, a module whose full name is given is adapted in whatever layer.
     if (std::count(targets.begin(), targets.end(), module) > 0) return true;
     const bool named =
         target_ ? target_->Matches(module) : all_linear() || IsNamed(module, targets);
@@ -101,7 +101,7 @@ class Chooser {
                        [&](const std::string& name) { return IsInside(parameter, name); });
   }
 
-  // As PEFT passes over targets: inside a module to save, by whole parts of names.
+  // As in PEFT, targets inside a module to save are ignored, compared by whole parts of names.
   bool IsInSaved(const std::string& module) const {
     const std::string dotted = absl::StrCat(".", module, ".");
     const auto& saved = config_.modules_to_save;
@@ -113,7 +113,7 @@ class Chooser {
   bool IsOfLayers(const std::string& module) const {
     const std::vector<int64_t>& layers = config_.layers;
     if (layers.empty()) return true;
-    for (const NamePattern& pattern : layers_) {  // the first that matches says it
+    for (const NamePattern& pattern : layers_) {  // the first match counts
       const auto layer = pattern.GroupIn(module);
       if (layer) return std::count(layers.begin(), layers.end(), std::stoll(*layer)) > 0;
     }
@@ -150,8 +150,8 @@ class Chooser {
     return absl::StrJoin(names, ", ");
   }
 
-  // Of targets that are there all may be excluded, of other layers, or in modules to save, as long
-  // as some of others are not.
+  // Some targets may be entirely excluded, in other layers, or in modules to save, if at least one
+  // target remains.
   absl::Status CheckAllFound(const AdapterLayout& layout) const {
     if (!all_linear() && !target_ && !config_.targets_may_be_missing) {
       for (const std::string& name : config_.targets) RETURN_IF_ERROR(CheckLinear(name));
@@ -166,7 +166,7 @@ class Chooser {
   }
 
   absl::Status CheckLinear(const std::string& target) const {
-    std::string other;  // that has the name
+    std::string other;  // a module with that name
     for (const UnitDescription& unit : model_.units) {
       for (const ParameterDescription& parameter : unit.parameters) {
         std::string module = ModuleOf(parameter.name);
@@ -238,7 +238,7 @@ class Chooser {
   const ModelDescription& model_;
   const LoraConfig& config_;
   std::optional<NamePattern> target_, excluded_;
-  std::vector<NamePattern> layers_;  // whose group is a layer's number
+  std::vector<NamePattern> layers_;  // the group is a layer's number
 };
 
 }  // namespace
@@ -250,7 +250,7 @@ std::string ModuleOf(absl::string_view parameter) {
 }
 
 bool IsInModule(absl::string_view module, absl::string_view ending) {
-  // As transformers 5 calls GPT-NeoX's logits.
+  // transformers 5 uses this name for GPT-NeoX's logits.
   if (module == "embed_out" && ending == "lm_head") return true;
   for (size_t dot = module.find('.'); dot != absl::string_view::npos;
        dot = module.find('.', dot + 1)) {

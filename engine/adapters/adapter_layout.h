@@ -1,5 +1,5 @@
-// Which parameters of a model get an adapter and which are trained besides: what a LoraConfig comes
-// to for the names and shapes of one model. Pure functions of values; no LibTorch.
+// The parameters of a model that get an adapter and those that are trained besides: a LoraConfig
+// applied to the names and shapes of one model. Pure functions of values; no LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 namespace spillway {
 
 struct AdaptedWeight {
-  int parameter = 0;   // of its unit
+  int parameter = 0;   // index in its unit
   std::string module;  // the parameter's name without ".weight"
   LinearWeight form = LinearWeight::kOutIn;
-  int64_t in = 0, out = 0, rank = 0;  // of kernels `in` is what one output reads, of all channels
+  int64_t in = 0, out = 0, rank = 0;  // `in` of kernels: the inputs of one output
   std::vector<int64_t> window;        // kernels' [height, width]; empty: a matrix
   double scale = 1;
 
@@ -30,31 +30,31 @@ struct AdaptedWeight {
 
 struct AdapterLayout {
   std::vector<std::vector<AdaptedWeight>> units;  // [unit]
-  std::set<std::string> trained;                  // the model's own parameters that are trained too
+  std::set<std::string> trained;                  // parameters of the model that are trained, too
 
   std::vector<const AdaptedWeight*> weights() const;
-  int64_t parameters() const;                // of all adapters
-  std::vector<std::string> modules() const;  // that have adapters
+  int64_t parameters() const;                // total of the adapters
+  std::vector<std::string> modules() const;  // modules with adapters
   std::vector<std::string> targets() const;  // the last parts of their names
-  // Modules that are trained whole and that targets() names too.
+  // Modules that are trained whole although targets() names them, too.
   std::vector<std::string> excluded() const;
 };
 
-// `model` has nothing frozen yet. Targets inside modules to save are passed over, as PEFT does it.
-// kInvalidArgument for a target that no linear layer has, with those that there are; for a module
-// to save or a layer that is not there.
+// `model` has nothing frozen yet. Targets inside modules to save are ignored, as in PEFT.
+// kInvalidArgument for a target without a linear layer, listing those that exist; for a missing
+// module to save or layer.
 absl::StatusOr<AdapterLayout> LayOutAdapters(const ModelDescription& model,
                                              const LoraConfig& config);
 
-// `model` with the adapters' parameters at the end of their units, not laid out yet.
+// Adds the adapters' parameters to the end of their units, not laid out yet.
 ModelDescription WithAdapters(const AdapterLayout& layout, ModelDescription model);
 
-// Whether a parameter of such a model is an adapter's, by its name.
+// Whether the name is that of an adapter's parameter.
 bool IsAdapterName(absl::string_view name);
 
-// The module that a parameter is its own, by their names.
+// The name of the module that has the parameter.
 std::string ModuleOf(absl::string_view parameter);
-// Whether a module, or one that it is inside of, has a name that ends so: as PEFT means modules to
+// Whether the name of the module, or of one that contains it, ends so: PEFT's rule for modules to
 // save.
 bool IsInModule(absl::string_view module, absl::string_view ending);
 

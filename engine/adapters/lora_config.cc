@@ -23,7 +23,7 @@ using nlohmann::json;
 
 constexpr int64_t kMostRank = 1 << 16;
 
-// What stands in the file beside what decides numbers.
+// Keys of the file that do not affect numbers.
 constexpr const char* kBookKeeping[] = {
     "auto_mapping",   "base_model_name_or_path", "inference_mode",    "peft_version",   "revision",
     "fan_in_fan_out", "megatron_core",           "qalora_group_size", "runtime_config",
@@ -93,7 +93,7 @@ class Parser {
     config_.targets_may_be_missing = true;
     ReadModules("exclude_modules", &config_.excluded, &config_.excluded_pattern);
     Texts("modules_to_save", &config_.modules_to_save);
-    // PEFT names the heads of all models that classify.
+    // PEFT lists the heads of all models that classify.
     std::vector<std::string>& saved = config_.modules_to_save;
     if (std::count(saved.begin(), saved.end(), "classifier") > 0) {
       saved.erase(std::remove(saved.begin(), saved.end(), "score"), saved.end());
@@ -129,7 +129,7 @@ class Parser {
     in_.Refuse("init_lora_weights", *value, "true or \"gaussian\"");
   }
 
-  // A list of names, or one text.
+  // Reads a list of names, or a single text.
   void Texts(const char* key, std::vector<std::string>* into) {
     const json* value = in_.Find({key});
     if (value == nullptr) return;
@@ -210,9 +210,8 @@ void AddUnused(const std::vector<std::pair<std::string, T>>& patterns, absl::str
   }
 }
 
-// A json object sorts its keys, and so does PEFT when it saves: where the file's order is another
-// one, each key begins with a comment of a regular expression, "(?#0)", which Python passes over as
-// well.
+// A JSON object sorts its keys, and so does PEFT when it saves. If the file's order differs, each
+// key begins with a comment of a regular expression, "(?#0)", which Python ignores, too.
 template <typename T>
 json PatternsJson(const std::vector<std::pair<std::string, T>>& patterns) {
   const bool sorted = std::is_sorted(patterns.begin(), patterns.end());
@@ -269,13 +268,13 @@ std::vector<std::string> DefaultLoraTargets(absl::string_view model_type) {
   for (const char* type : {"llama", "mistral", "qwen2", "qwen3", "opt", "bart"}) {
     if (model_type == type) return {"q_proj", "v_proj"};
   }
-  if (model_type == "phi3") return {"qkv_proj"};  // of which PEFT has no opinion, as of CamemBERT
+  if (model_type == "phi3") return {"qkv_proj"};  // PEFT has no default, as for CamemBERT
   for (const char* type : {"bert", "roberta", "xlm-roberta", "camembert", "data2vec-text"}) {
     if (model_type == type) return {"query", "value"};
   }
   if (model_type == "distilbert") return {"q_lin", "v_lin"};
   if (model_type == "t5" || model_type == "mt5") return {"q", "v"};
-  if (model_type == "resnet") return {"convolution"};  // of which PEFT has no opinion
+  if (model_type == "resnet") return {"convolution"};  // PEFT has no default
   return {};
 }
 

@@ -1,5 +1,5 @@
-// LoRA (arXiv 2106.09685) as PEFT's LoraConfig says it: which matrices W of a frozen model get
-// W + scale * B A, with A [r, in] and B [out, r] trained, and what is trained besides.
+// LoRA (arXiv 2106.09685) with the settings of PEFT's LoraConfig: the matrices W of a frozen model
+// that become W + scale * B A, with A [r, in] and B [out, r] trained, and other trained parameters.
 // Plain values; no LibTorch.
 #pragma once
 
@@ -18,37 +18,36 @@ struct LoraConfig {
   enum class Bias { kNone, kAll, kLoraOnly };
   enum class InitA { kUniform, kGaussian };
 
-  std::string task_type;  // PEFT's: "CAUSAL_LM", "SEQ_CLS", ...; "": not said, or none of PEFT's
+  std::string task_type;  // PEFT's: "CAUSAL_LM", "SEQ_CLS", ...; "": none
 
   int64_t r = 8;
   double alpha = 8;
-  double dropout = 0;            // of what A reads, in training
-  bool rank_stabilized = false;  // alpha / sqrt(r) in place of alpha / r (rsLoRA)
-  Bias bias = Bias::kNone;       // which biases of the model are trained as well
+  double dropout = 0;            // of A's input, in training
+  bool rank_stabilized = false;  // scale is alpha / sqrt(r) instead of alpha / r (rsLoRA)
+  Bias bias = Bias::kNone;       // biases of the model that are trained as well
   InitA init = InitA::kUniform;  // B begins as zeros
 
-  // Modules by their names or the ends of them after a dot; one alone, "all-linear", is every
-  // linear layer but that of the logits and those in modules to save. A pattern in place of it is
-  // matched as a whole.
+  // Modules by their names or the ends of those after a dot. The single name "all-linear" means
+  // every linear layer except the logits and those in modules to save. A pattern replaces the names
+  // and must match the whole name.
   std::vector<std::string> targets, excluded;
-  std::string target_pattern, excluded_pattern;  // regular expressions; "": not given
-  std::vector<std::string> modules_to_save;      // which are trained whole
-  std::vector<int64_t> layers;                   // only of these; empty: of all
-  std::vector<std::string> layers_pattern;       // what stands before a layer's number; empty: any
-  // By the ends of modules' names (regular expressions), of which the first that fits counts: what
-  // stands in place of r and alpha.
+  std::string target_pattern, excluded_pattern;  // regular expressions; "": none
+  std::vector<std::string> modules_to_save;      // trained whole
+  std::vector<int64_t> layers;                   // adapted layers; empty: all
+  std::vector<std::string> layers_pattern;       // name before a layer's number; empty: any
+  // Replacements for r and alpha, by the ends of modules' names (regular expressions); the first
+  // match counts.
   std::vector<std::pair<std::string, int64_t>> rank_pattern;
   std::vector<std::pair<std::string, double>> alpha_pattern;
-  bool ties = false;  // ensure_weight_tying: what a model ties stays so where it is saved
-  // Of an adapter that is there already: names that the model has not got are passed over, as PEFT
-  // passes over them.
+  bool ties = false;  // ensure_weight_tying: tied parameters stay tied if they are saved
+  // For an existing adapter: targets that the model lacks are ignored, as in PEFT.
   bool targets_may_be_missing = false;
 
-  // Of the matrix of a module.
+  // Rank and scale of a module's adapter.
   int64_t RankOf(const std::string& module) const;
   double ScaleOf(const std::string& module) const;
-  // The keys of rank_pattern and alpha_pattern that decide nothing for these modules, as
-  // "rank_pattern's qq_proj".
+  // The keys of rank_pattern and alpha_pattern that match none of these modules, as "rank_pattern's
+  // qq_proj".
   std::vector<std::string> UnusedPatterns(const std::vector<std::string>& modules) const;
 
   friend bool operator==(const LoraConfig&, const LoraConfig&) = default;
@@ -60,22 +59,22 @@ inline constexpr const char* kClassifierTask = "SEQ_CLS";
 inline constexpr const char* kTokenTask = "TOKEN_CLS";
 inline constexpr const char* kPairTask = "SEQ_2_SEQ_LM";
 
-// The modules that PEFT adapts in a family where none are named; empty where it names none.
+// The modules that PEFT adapts by default in a family; empty if it has no default.
 std::vector<std::string> DefaultLoraTargets(absl::string_view model_type);
 
-// The text of an adapter_config.json, `file` in messages. kInvalidArgument, "FILE:LINE: ...", for
-// what is not LoRA, for values that make no sense, and for what PEFT has and this does not.
+// Parses an adapter_config.json; `file` is its name in messages. kInvalidArgument, "FILE:LINE:
+// ...", for other methods than LoRA, invalid values, and features of PEFT that are not supported.
 absl::StatusOr<LoraConfig> ParseAdapterConfig(absl::string_view text, absl::string_view file);
 
-// The adapter_config.json of `config`, for a model of its task loaded from `base_model`.
-// `in_out`: the adapted matrices are [in, out] in the model. "all-linear" is written as a name:
-// PEFT reads names of modules alone (AdapterLayout::targets) beside layers_to_transform. Patterns
-// whose order is not that of an object's keys get comments before them that make it so.
+// The adapter_config.json of `config`, for a model of its task loaded from `base_model`. `in_out`:
+// the adapted matrices are [in, out] in the model. "all-linear" is written as names, since beside
+// layers_to_transform PEFT reads only names of modules (AdapterLayout::targets). Patterns whose
+// order differs from that of an object's keys begin with comments that restore it.
 nlohmann::json AdapterConfigJson(const LoraConfig& config, const std::string& base_model,
                                  bool in_out);
 
-// kInvalidArgument for what no model can be adapted by: a rank below 1, ...; `what` begins the
-// message.
+// kInvalidArgument for settings that fit no model, such as a rank below 1; the message begins with
+// `what`.
 absl::Status CheckLoraConfig(const LoraConfig& config, absl::string_view what);
 
 }  // namespace spillway

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kComparedElements = 1 << 16;  // 256 KiB
 
-// Whether the adapter's copy of what transformers calls `name` has the values that `read` gives.
+// Whether the adapter's copy of `name` (a name in transformers) has the values that `read` returns.
 template <typename Read>
 absl::StatusOr<bool> IsEqual(const AdapterFile& adapter, const std::string& name, uint64_t elements,
                              const Read& read) {
@@ -33,7 +33,7 @@ absl::StatusOr<bool> IsEqual(const AdapterFile& adapter, const std::string& name
   return true;
 }
 
-// Whether the model that the adapter makes is still tied.
+// Whether the model with the adapter applied is still tied.
 absl::StatusOr<bool> StaysTied(const AdapterFile& adapter, const std::string& model_directory,
                                const TensorNames& names, const std::string& tokens) {
   const LoraConfig& lora = adapter.config();
@@ -44,20 +44,21 @@ absl::StatusOr<bool> StaysTied(const AdapterFile& adapter, const std::string& mo
   if (!saves_any) return true;
   uint64_t elements = 1;
   for (const uint64_t size : names.shapes.at(tokens)) elements *= size;
-  // Of a copy that its file lacks Match says so.
+  // A missing copy is reported by AdapterFile::Match.
   if (saves_tokens && !adapter.HasWritten(all[0], elements)) return true;
 
   std::unique_ptr<SafetensorsModel> files;
   std::unique_ptr<WeightSource> base;
   if (!saves_tokens) {
     auto opened = SafetensorsModel::Open(model_directory);
-    if (absl::IsNotFound(opened.status())) return true;  // its values are drawn
+    if (absl::IsNotFound(opened.status())) return true;  // its values are drawn randomly
     RETURN_IF_ERROR(opened.status());
     files = *std::move(opened);
     ASSIGN_OR_RETURN(base, OpenNamedWeights(names, files.get(), nullptr, adapter.parameters()));
   }
   for (size_t i = 1; i < all.size(); ++i) {
-    // Whether ensure_weight_tying had an effect is seen in the file: PEFT knows few embeddings.
+    // The file tells whether ensure_weight_tying had an effect: PEFT supports few kinds of
+    // embeddings.
     if (!adapter.HasWritten(all[i], elements)) {
       if (saves_tokens) return false;
       continue;

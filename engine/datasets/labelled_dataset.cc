@@ -10,7 +10,7 @@
 namespace spillway {
 namespace {
 
-// `numbers`: of all samples, one after another.
+// `numbers`: of all samples, in order.
 torch::Tensor LabelsOf(const ClassifierConfig& classifier, const std::vector<float>& numbers,
                        int64_t samples) {
   const torch::Tensor labels = torch::tensor(numbers, torch::kFloat32);

@@ -11,15 +11,15 @@ namespace spillway {
 
 struct LabelledDatasetOptions {
   int64_t seq_len = 0;
-  bool pad_to_max_length = false;   // to seq_len, and not only to the longest
-  int64_t evaluated_positions = 0;  // of the longest text that is evaluated beside it
+  bool pad_to_max_length = false;   // to seq_len instead of the longest
+  int64_t evaluated_positions = 0;  // of the longest text in the held-out data
 };
 
-// Batches as of engine/torch/text_batch.h, T as of PaddedLength, with labels as of
-// engine/layers/label_loss.h, kIgnoredLabel where a token has none.
+// Batches of engine/torch/text_batch.h with T from PaddedLength, and labels of
+// engine/layers/label_loss.h, which are kIgnoredLabel for tokens without one.
 class LabelledDataset : public Dataset {
  public:
-  // Both outlive it. REQUIRES: config->classifier and its problem.
+  // Both outlive the object. REQUIRES: config->classifier and its problem.
   LabelledDataset(const LabelledSamples* samples, const TransformerConfig* config,
                   const LabelledDatasetOptions& options)
       : samples_(samples), config_(config), options_(options) {}
@@ -37,8 +37,8 @@ class LabelledDataset : public Dataset {
   const LabelledDatasetOptions options_;
 };
 
-// A batch that takes as much memory as any of so many texts of at most that length. Labels are
-// zero. `labels_tokens`: every token has one, and not the text.
+// A batch whose memory is the maximum for `count` texts of at most `length` tokens. Labels are
+// zero. `labels_tokens`: every token has a label, instead of the text.
 Batch LargestLabelledBatch(const TransformerConfig& config, bool labels_tokens, int64_t count,
                            int64_t length);
 

@@ -13,17 +13,17 @@ namespace spillway {
 
 struct MaskedDatasetOptions {
   int64_t seq_len = 0;
-  bool pad_to_max_length = false;   // to seq_len, and not only to the longest
-  int64_t evaluated_positions = 0;  // of the longest text that is evaluated beside it
+  bool pad_to_max_length = false;   // to seq_len instead of the longest
+  int64_t evaluated_positions = 0;  // of the longest text in the held-out data
   MaskingRule rule;
 };
 
-// Batches as of engine/torch/text_batch.h, T as of PaddedLength, with labels [samples, T]: the
-// tokens that were there where some are masked, elsewhere kIgnoredLabel. Drawn, a text is masked by
-// the number of the draw, and so anew in every epoch; got, by its own, and so always alike.
+// Batches of engine/torch/text_batch.h with T from PaddedLength, and labels [samples, T]: the
+// original tokens at masks, elsewhere kIgnoredLabel. Draw masks a text by the number of the draw,
+// so differently in every epoch; Get masks by the text's own number, so always alike.
 class MaskedDataset : public Dataset {
  public:
-  // Both outlive it.
+  // Both outlive the object.
   MaskedDataset(const MaskedTexts* texts, const TransformerConfig* config,
                 const MaskedDatasetOptions& options)
       : texts_(texts), config_(config), options_(options) {}
@@ -44,8 +44,8 @@ class MaskedDataset : public Dataset {
   const MaskedDatasetOptions options_;
 };
 
-// A batch that takes as much memory as any of so many texts of at most that length, of whose tokens
-// so many are masked as MostMasked has it.
+// A batch whose memory is the maximum for `count` texts of at most `length` tokens, with MostMasked
+// of them masked.
 Batch LargestMaskedBatch(const TransformerConfig& config, int64_t count, int64_t length,
                          double probability);
 

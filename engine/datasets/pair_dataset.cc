@@ -44,7 +44,7 @@ Batch BatchOfPairs(const std::vector<TextPair>& pairs, const TransformerConfig& 
 Batch LargestPairBatch(const TransformerConfig& config, int64_t count, const PairLengths& lengths) {
   std::vector<TextPair> pairs(count);
   int64_t next = 0;
-  // Of different tokens: each has a gradient of its own.
+  // All tokens differ, so that each has a gradient of its own.
   const auto fill = [&](int64_t length, std::vector<int64_t>& tokens) {
     for (int64_t i = 0; i < length; ++i) tokens.push_back(next++ % config.vocabulary);
   };

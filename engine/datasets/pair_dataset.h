@@ -11,35 +11,35 @@
 
 namespace spillway {
 
-// Positions of a batch.
+// Numbers of positions in a batch.
 struct PairLengths {
   int64_t source = 0, target = 0;
 };
 
-// What the decoder learns of a batch: it reads the targets behind config.start_token, each but its
-// last token, [samples, length]; labels are the targets, and kIgnoredLabel behind them. REQUIRES:
-// no target is empty, or longer.
+// Adds the decoder's part of a batch: it reads config.start_token followed by the target without
+// its last token, [samples, length]; labels are the target, padded with kIgnoredLabel. REQUIRES: no
+// target is empty, or longer than `length`.
 void AddTargets(absl::Span<const absl::Span<const int64_t>> targets,
                 const TransformerConfig& config, int64_t length, Batch& batch);
 
-// The fields of engine/torch/text_batch.h for both. Inputs are the sources. REQUIRES: no text is
-// empty, or longer.
+// The fields of engine/torch/text_batch.h for encoder and decoder. Inputs are the sources.
+// REQUIRES: no text is empty, or longer than `lengths`.
 Batch BatchOfPairs(const std::vector<TextPair>& pairs, const TransformerConfig& config,
                    const PairLengths& lengths);
 
-// One that takes as much memory as any of so many pairs of at most these lengths.
+// A batch whose memory is the maximum for `count` pairs of at most these lengths.
 Batch LargestPairBatch(const TransformerConfig& config, int64_t count, const PairLengths& lengths);
 
 struct PairDatasetOptions {
-  PairLengths most;                // of one text
-  bool pad_to_max_length = false;  // to these, and not only to the longest
-  PairLengths evaluated = {};      // the longest that are evaluated beside it
-  int64_t made = 0;                // tokens of the longest text that evaluations make
+  PairLengths most;                // of each text
+  bool pad_to_max_length = false;  // to `most` instead of the longest
+  PairLengths evaluated = {};      // the longest in the held-out data
+  int64_t made = 0;                // of the longest text that evaluations generate
 };
 
 class PairDataset : public TargetDataset {
  public:
-  // Both outlive it.
+  // Both outlive the object.
   PairDataset(const PairedSamples* samples, const TransformerConfig* config,
               const PairDatasetOptions& options)
       : samples_(samples), config_(config), options_(options) {}

@@ -14,16 +14,16 @@ namespace spillway {
 
 struct PictureDatasetOptions {
   PictureProcessing processing;
-  int64_t channels = 3;  // of what a model reads: 3, or 1
+  int64_t channels = 3;  // channels of the model's input: 3, or 1
   Augment augment = Augment::kNone;
   uint64_t seed = 0;  // of augment
 };
 
-// Batches: inputs [samples, channels, height, width] fp32, labels [samples] int64. A bad picture is
-// an error that names its file when it is read.
+// Batches: inputs [samples, channels, height, width] fp32, labels [samples] int64. Reading a bad
+// picture is an error that names its file.
 class PictureDataset : public Dataset {
  public:
-  // `pictures` outlives it.
+  // `pictures` outlives the object.
   PictureDataset(const LabelledPictures* pictures, PictureDatasetOptions options)
       : pictures_(pictures), options_(std::move(options)) {}
 
@@ -31,7 +31,7 @@ class PictureDataset : public Dataset {
   absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override {
     return Read(samples, std::nullopt);
   }
-  // Changed at random, where they are.
+  // Applies random augmentation, if it is enabled.
   absl::StatusOr<Batch> Draw(absl::Span<const int64_t> samples, int64_t first_draw) override {
     return Read(samples, first_draw);
   }

@@ -64,7 +64,7 @@ absl::StatusOr<std::optional<Batch>> SampleDataset::Largest(int64_t count) {
   const int64_t positions = std::max(rows_->longest(), options_.evaluated_positions);
   const int64_t length = LengthFor(positions);
   Batch batch;
-  // Of different tokens: each has a gradient of its own.
+  // All tokens differ, so that each has a gradient of its own.
   batch.inputs = torch::arange(count * length, torch::kInt64)
                      .remainder(source_->vocabulary())
                      .view({count, length});

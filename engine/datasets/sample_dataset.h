@@ -11,19 +11,19 @@
 namespace spillway {
 
 struct SampleDatasetOptions {
-  int64_t seq_len = 0;              // as the rows were laid
+  int64_t seq_len = 0;              // the rows' layout
   bool pack = false;                // likewise
-  bool pad_to_max_length = false;   // to seq_len, and not only to the longest
-  int64_t evaluated_positions = 0;  // of the longest row that is evaluated beside it
+  bool pad_to_max_length = false;   // to seq_len instead of the longest
+  int64_t evaluated_positions = 0;  // of the longest row in the held-out data
 };
 
-// Row i: inputs and labels [rows, T] int64, where T is that of the longest of them rounded up to 8,
-// and at most seq_len. Behind a row's samples are zeros, which no position of theirs sees and whose
-// labels are kIgnoredLabel, as are those of tokens that carry no loss. Packed, Batch::texts has the
-// lengths of the samples, and of what is behind them.
+// Row i: inputs and labels [rows, T] int64, where T is the longest length rounded up to 8, and at
+// most seq_len. Rows are padded with zeros, which no position of a sample attends to and whose
+// labels are kIgnoredLabel, as are those of tokens without loss. Packed, Batch::texts has the
+// lengths of the samples, and of the padding.
 class SampleDataset : public Dataset {
  public:
-  // Both outlive it.
+  // Both outlive the object.
   SampleDataset(const TokenSource* source, const SampleRows* rows,
                 const SampleDatasetOptions& options);
 
@@ -33,7 +33,7 @@ class SampleDataset : public Dataset {
   absl::StatusOr<std::optional<Batch>> Largest(int64_t count) override;
 
  private:
-  // T where the longest row has so many positions.
+  // T for a longest row of `positions` positions.
   int64_t LengthFor(int64_t positions) const;
 
   const TokenSource* const source_;
@@ -41,9 +41,9 @@ class SampleDataset : public Dataset {
   const SampleDatasetOptions options_;
 };
 
-// Batch::texts of `count` packed rows that take the most memory: each of two texts, of all
-// positions but one, and of that one. Attention to one long text takes the most, and several texts
-// take a copy of its result.
+// Batch::texts of `count` packed rows that take the most memory: each has two texts, one of all
+// positions but one, and one of a single position. Attention to one long text takes the most, and
+// several texts need a copy of its result.
 std::vector<int64_t> LargestTexts(int64_t count, int64_t length);
 
 }  // namespace spillway

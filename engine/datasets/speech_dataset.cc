@@ -25,7 +25,7 @@ Batch LargestSpeechBatch(const TransformerConfig& config, int64_t count, int64_t
   Batch batch;
   batch.inputs = torch::zeros({count, config.encoder->speech->bands, SpeechFramesOf(config)});
   std::vector<int64_t> tokens(count * target_length);
-  // Of different tokens: each has a gradient of its own.
+  // All tokens differ, so that each has a gradient of its own.
   for (size_t i = 0; i < tokens.size(); ++i)
     tokens[i] = static_cast<int64_t>(i) % config.vocabulary;
   std::vector<absl::Span<const int64_t>> targets;

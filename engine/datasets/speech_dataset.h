@@ -1,4 +1,4 @@
-// Sounds with their texts as a Dataset, for models that hear (TransformerConfig::hears).
+// Sounds with their texts as a Dataset, for models of speech (TransformerConfig::hears).
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,30 @@
 
 namespace spillway {
 
-// Frames that the model hears, and their seconds.
+// Number of frames in the model's input, and their duration in seconds.
 int64_t SpeechFramesOf(const TransformerConfig& config);
 double SpeechSecondsOf(const TransformerConfig& config);
 
-// Inputs [1, bands, frames] fp32 in the host's memory. REQUIRES: as many numbers.
+// Inputs [1, bands, frames] fp32 in host memory. REQUIRES: `frames` has a multiple of `bands`
+// values.
 torch::Tensor SpeechInput(const std::vector<float>& frames, int64_t bands);
 
-// One that takes as much memory as any of so many sounds with texts of at most so many tokens.
+// A batch whose memory is the maximum for `count` sounds with texts of at most `target_length`
+// tokens.
 Batch LargestSpeechBatch(const TransformerConfig& config, int64_t count, int64_t target_length);
 
 struct SpeechDatasetOptions {
   int64_t max_target_length = 0;   // tokens of a text
-  bool pad_to_max_length = false;  // to these, and not only to the longest of a micro-batch
-  int64_t evaluated = 0;           // the longest that are evaluated beside it
-  int64_t made = 0;                // tokens of the longest text that evaluations make
+  bool pad_to_max_length = false;  // to max_target_length instead of the longest
+  int64_t evaluated = 0;           // the longest in the held-out data
+  int64_t made = 0;                // of the longest text that evaluations generate
 };
 
-// A sound is silent behind its end, so that all have as many frames as the model hears; they are
-// made on a thread of its own.
+// Sounds are padded with silence, so that all have the model's number of frames, which are computed
+// on a separate thread.
 class SpeechDataset : public TargetDataset {
  public:
-  // Both outlive it.
+  // Both outlive the object.
   SpeechDataset(const SpeechSamples* samples, const TransformerConfig* config,
                 const SpeechDatasetOptions& options);
 

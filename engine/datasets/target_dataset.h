@@ -1,5 +1,5 @@
-// Samples for models with an encoder and a decoder: a source, which is read or heard, and a target,
-// which is made of it.
+// Samples for models with an encoder and a decoder: a source, which is a text or a sound, and a
+// target, the text to generate from it.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@ namespace spillway {
 
 class TargetDataset : public Dataset {
  public:
-  // The sample's tokens; the source has none where it is heard. What is made of it stands behind
-  // the token that all texts begin with.
+  // The sample's tokens; the source has none if it is a sound. The generated part follows the start
+  // token of all texts.
   virtual absl::StatusOr<TextPair> Pair(int64_t sample) = 0;
 
-  // Of a target's first tokens, so many say what is to be made: they are given, not made.
+  // Number of a target's first tokens that are given, such as the task, instead of generated.
   virtual int64_t given_tokens() const { return 0; }
 
-  // The batch of these samples' sources and of other targets than theirs, one for each, padded to
-  // `length`; 0: as Get pads. REQUIRES: no target is empty, or longer.
+  // The batch of these samples' sources with other targets, one for each, padded to `length`; 0:
+  // padded as by Get. REQUIRES: no target is empty, or longer.
   virtual absl::StatusOr<Batch> GetWith(absl::Span<const int64_t> samples,
                                         absl::Span<const std::vector<int64_t>> targets,
                                         int64_t length) = 0;

@@ -9,11 +9,11 @@
 
 namespace spillway {
 
-// Sample w is tokens [wS, wS + S]: inputs [samples, S] the first S, labels [samples, S]
-// the last S, both int64. The label of a token that carries no loss is kIgnoredLabel.
+// Sample w is tokens [wS, wS + S]: inputs [samples, S] are the first S, labels [samples, S] the
+// last S, both int64. Tokens without loss have the label kIgnoredLabel.
 class TokenDataset : public Dataset {
  public:
-  // `source` outlives it and has at least S + 1 tokens.
+  // `source` outlives the object and has at least S + 1 tokens.
   TokenDataset(const TokenSource* source, int64_t seq_len);
 
   int64_t size() const override;

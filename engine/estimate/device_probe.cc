@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kLeastBytes = 64 << 10;
 constexpr uint64_t kMostPieceBytes = 4 << 20;
-constexpr double kRoundSeconds = 0.005;  // of copies, at least
+constexpr double kRoundSeconds = 0.005;  // copies for at least this time
 constexpr int kDeviceRounds = 5;
 constexpr uint64_t kPageBytes = 4096;
 
@@ -27,19 +27,19 @@ double MedianSeconds(std::vector<double> values) {
   return *middle;
 }
 
-// When a stream came to a place, as its note told.
+// The time at which a stream reached a place, as its note reports it.
 struct Moment {
   double seconds = 0;
 };
 
-// Work in one or both directions, timed from when a stream begins with it to its end.
+// Times work in one or both directions, from its start to its end in each stream.
 class Timed {
  public:
   explicit Timed(Device& device) : device_(device) {}
 
   void Begin(StreamId stream) { Note(stream, begin_[static_cast<int>(stream)]); }
   void End(StreamId stream) { Note(stream, end_[static_cast<int>(stream)]); }
-  // After Synchronize, which all notes come before.
+  // Call after Synchronize, which all notes precede.
   double Seconds(StreamId stream) const {
     const int i = static_cast<int>(stream);
     return std::max(1e-9, end_[i].seconds - begin_[i].seconds);
@@ -58,7 +58,7 @@ class LinkProbe {
  public:
   static absl::StatusOr<std::unique_ptr<LinkProbe>> Create(Device& device, uint64_t buffer_bytes) {
     std::unique_ptr<LinkProbe> probe(new LinkProbe(device, std::max(buffer_bytes, kLeastBytes)));
-    // Of each memory a half goes each way.
+    // Half of each memory is used for each direction.
     probe->host_budget_ = std::make_unique<MemoryBudget>("probe", probe->bytes_ + kPageBytes);
     probe->device_budget_ = std::make_unique<MemoryBudget>("probe", probe->bytes_ + kPageBytes);
     ASSIGN_OR_RETURN(probe->host_,
@@ -69,8 +69,8 @@ class LinkProbe {
     return probe;
   }
 
-  // Bytes a second each way, 0 of a direction that is not asked for. The longer one is timed until
-  // both are done where both are: neither ever has the link to itself for long.
+  // Bytes a second each way, 0 for a direction that is not asked for. With both directions, the
+  // longer one is timed until both are done: neither has the link to itself for long.
   absl::StatusOr<LinkRates> Run(bool to_device, bool to_host) {
     std::vector<double> there, back;
     uint64_t pieces = 1;
@@ -91,7 +91,7 @@ class LinkProbe {
       const double bytes = static_cast<double>(pieces * piece_);
       const double seconds = std::max(to_device ? timed.Seconds(StreamId::kToDevice) : 0,
                                       to_host ? timed.Seconds(StreamId::kToHost) : 0);
-      // More at once until what is measured is not the notes; the first round is the coldest.
+      // The number of copies grows until the cost of notes is negligible; the first round is cold.
       if (seconds < kRoundSeconds && pieces < kMostPieces) {
         pieces *= 4;
         continue;
@@ -132,7 +132,7 @@ absl::StatusOr<LinkMeasurement> MeasureLink(Device& device, uint64_t buffer_byte
 
 absl::StatusOr<double> MeasureDeviceUpdates(Device& device, const OptimizerSpec& spec, DType dtype,
                                             const StateLayout& layout, uint64_t memory_bytes) {
-  // One unit of one tile, as the run's, or of as many parameters as there is memory for.
+  // One unit of one tile, as in the run, or with as many parameters as the memory holds.
   uint64_t parameters = kParameterAlignment;
   for (int unit = 0; unit < layout.num_units(); ++unit) {
     if (layout.NumTiles(unit) > 0) {
@@ -153,7 +153,7 @@ absl::StatusOr<double> MeasureDeviceUpdates(Device& device, const OptimizerSpec&
     GradientPartial partial;
     uint32_t largest_magnitude = 0;
   };
-  // Each part at a page of its own; zeros in all of them are a state that may stand.
+  // Each part begins at a page; a state of zeros is valid.
   uint64_t bytes = 0;
   const auto place = [&bytes](uint64_t part) {
     const uint64_t at = bytes;
@@ -181,7 +181,7 @@ absl::StatusOr<double> MeasureDeviceUpdates(Device& device, const OptimizerSpec&
   char* const gradient = memory->data() + gradient_at;
   auto* const learned = reinterpret_cast<Learned*>(memory->data() + learned_at);
 
-  const bool updates = !MeasuresFirst(spec);  // else the host does
+  const bool updates = !MeasuresFirst(spec);  // else the host updates
   const auto touch = [&](int64_t step) {
     device.Launch(StreamId::kToHost, [&](void* native_stream) {
       return optimizer.RoundOnDevice(native_stream, 0, 0, parameters, sums, gradient,
@@ -200,7 +200,7 @@ absl::StatusOr<double> MeasureDeviceUpdates(Device& device, const OptimizerSpec&
   const double touched =
       static_cast<double>(one.GradientBytes(0, 0) + parameters * sizeof(float)) +
       (updates ? static_cast<double>(2 * one.TileBytes(0, 0) + one.GradientBytes(0, 0)) : 0);
-  // The first one loads the kernels. Then the best of a few.
+  // The first round loads the kernels; the best of the others counts.
   constexpr int kTilesEach = 4;
   double best = 0;
   for (int repeat = 0; repeat < 4; ++repeat) {

@@ -20,7 +20,7 @@ uint64_t LargestUnitBytes(const ModelDescription& model, uint32_t dtype_bytes) {
   return largest;
 }
 
-// Buffers, and books about what is where: what of the host's memory is no state at rest.
+// Host memory that is not state at rest: buffers and tables.
 uint64_t StagingBytes(const RunPlan& plan) {
   SPILLWAY_CHECK(plan.swaps.has_value());
   uint64_t homes = 0;
@@ -34,12 +34,12 @@ uint64_t StagingBytes(const RunPlan& plan) {
   return plan.swaps->host_arena_bytes - homes + plan.book_bytes;
 }
 
-// The plan at the given budgets, or at the smallest pair. `fits`: the former.
+// The plan at the given budgets (`fits` is then true), or at the smallest pair.
 absl::StatusOr<RunPlan> PlanFor(const EstimateInput& input, DType dtype, bool* fits,
                                 RunMinimums* minimums) {
   TrainOptions options = input.options;
   options.dtype = dtype;
-  // A run in another dtype would choose its update for itself.
+  // A run in another dtype would choose its own update mode.
   if (dtype != input.options.dtype) options.update = UpdateChoice::kAuto;
   RunPlanInput plan_input;
   plan_input.tile_parameters = options.tile_parameters;
@@ -97,7 +97,7 @@ std::array<TierBytes, 3> TiersOf(const RunPlan& plan) {
   return tiers;
 }
 
-// Files hold every unit's state, twice with commits, and what is spilled.
+// Files have every unit's state, twice with commits, and the spilled inputs.
 uint64_t StoreBytes(const RunPlan& plan, const EstimateInput& input) {
   const bool no_commit = input.options.no_commit;
   if (no_commit && !plan.swaps->any_nvme()) return 0;

@@ -1,6 +1,6 @@
-// What a run of a model would take: memory by kind and tier, the smallest budgets, traffic
-// and what the drive makes of it; of several ranks what one of them takes. Pure functions of
-// values; docs/ESTIMATE.md has the formulas.
+// Estimates what a run of a model needs: memory by kind and tier, the smallest budgets, traffic and
+// wear of the drive; with several ranks, of one of them. Pure functions of values; docs/ESTIMATE.md
+// has the formulas.
 #pragma once
 
 #include <array>
@@ -21,23 +21,23 @@ namespace spillway {
 
 struct EstimateInput {
   ModelShape shape;
-  ModelDescription model;  // what is trained of it, with adapters, if any
-  bool trainable = false;  // by this build
-  TrainOptions options;    // both budgets set
-  StepShape step;          // of each rank
-  // Frozen weights of `options.dtype` that train would read in the model's files.
+  ModelDescription model;  // the trained model, including adapters
+  bool trainable = false;  // this build can train it
+  TrainOptions options;    // with both budgets set
+  StepShape step;          // per rank
+  // Frozen weights of `options.dtype` that train would read in place, in the model's files.
   InPlaceUnits in_place;
-  // Of computing, by dtype; of the run's own dtype measured or not.
+  // Memory of the computation by dtype; may be measured for the run's own dtype.
   std::array<ComputeMemory, 3> memory = {};
   std::array<GraphCosts, 3> graphs;  // likewise
   bool measured = false;
-  std::optional<StepClock> clock;   // what the plan is timed with, where it is known
-  CollectiveRates collective;       // of several ranks, likewise
-  bool collective_assumed = false;  // nobody has measured them
-  double drive_bytes_per_day = 0;   // that a drive is rated to be written
+  std::optional<StepClock> clock;   // the clock that times the plan, if known
+  CollectiveRates collective;       // with several ranks, likewise
+  bool collective_assumed = false;  // not measured
+  double drive_bytes_per_day = 0;   // bytes that the drive's rating allows to be written
 };
 
-// All bytes of one kind at one dtype, wherever they are: of state a rank's share.
+// All bytes of each kind in one dtype, in any tier; the state is a rank's share.
 struct DTypeEstimate {
   DType dtype = DType::kFloat32;
   uint64_t weights_bytes = 0;
@@ -45,7 +45,7 @@ struct DTypeEstimate {
   uint64_t optimizer_bytes = 0;
   uint64_t activations_bytes = 0;
   uint64_t staging_bytes = 0;
-  uint64_t whole_bytes = 0;  // with several ranks: units as a whole, and what they exchange
+  uint64_t whole_bytes = 0;  // with several ranks: whole units and their exchanges
   uint64_t largest_layer_bytes = 0;
   uint64_t total_bytes() const {
     return weights_bytes + gradients_bytes + optimizer_bytes + activations_bytes + staging_bytes +
@@ -60,17 +60,17 @@ struct TierBytes {
 struct Estimate {
   EstimateInput input;
   std::vector<DTypeEstimate> dtypes;  // fp32, bf16, fp16
-  bool fits = false;                  // in the given budgets
+  bool fits = false;                  // whether it fits the given budgets
   RunMinimums minimums;
-  // At the given budgets, or where they are too small at the smallest pair.
+  // The plan at the given budgets, or if they are too small at the smallest pair.
   RunPlan plan;
-  std::array<TierBytes, 3> tiers;        // by Tier
-  CollectiveTraffic collective;          // that a rank sends in a step
-  uint64_t store_bytes = 0;              // of files on the swap paths, or in OUTPUT for commits
-  std::optional<StepForecast> forecast;  // filled in by the caller, of `plan`
+  std::array<TierBytes, 3> tiers;  // by Tier
+  CollectiveTraffic collective;    // sent by a rank in a step
+  uint64_t store_bytes = 0;        // size of files on the swap paths, or in OUTPUT for commits
+  std::optional<StepForecast> forecast;  // for `plan`; filled in by the caller
 };
 
-// kInvalidArgument for choices that contradict each other.
+// kInvalidArgument if options contradict each other.
 absl::StatusOr<Estimate> MakeEstimate(const EstimateInput& input);
 
 }  // namespace spillway

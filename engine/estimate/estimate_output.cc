@@ -76,7 +76,7 @@ json PhasesJson(const StepForecast& forecast) {
   return phases;
 }
 
-// What exchanges were timed with; null with one rank, or without a forecast.
+// The rates used for exchanges; null with one rank, or without a forecast.
 json CollectiveJson(const Estimate& e) {
   if (!e.forecast || !e.plan.shards) return nullptr;
   const CollectiveRates& rates = e.input.collective;
@@ -100,7 +100,7 @@ double DriveDays(const Estimate& e) {
                              e.input.drive_bytes_per_day);
 }
 
-// Of all ranks.
+// Tokens of all ranks in a step.
 int64_t TokensPerStep(const Estimate& e) {
   return e.input.step.tokens() * e.input.step.accumulate * e.input.options.ranks;
 }
@@ -123,7 +123,7 @@ std::string WithCommas(uint64_t n) {
   return text;
 }
 
-// Breaks at spaces; further lines are indented.
+// Wraps at spaces; further lines are indented.
 void AppendWrapped(std::string& text, std::string line, const std::string& indent) {
   while (line.size() > kColumns) {
     const size_t word = line.find_first_not_of(' ');
@@ -144,8 +144,8 @@ void AppendRow(std::string& text, absl::string_view name, const std::vector<std:
 
 std::string Cell(uint64_t bytes) { return bytes == 0 ? "-" : FormatBytes(bytes); }
 
-// Kinds of memory below each other; beside each other everything by dtype, and in the run's
-// dtype the tiers.
+// Appends a table: a row for each kind of memory, a column for each dtype, and the tiers of the
+// run's dtype.
 void AppendTable(std::string& text, const Estimate& e) {
   std::vector<std::string> heads;
   for (const DTypeEstimate& row : e.dtypes) heads.emplace_back(DTypeName(row.dtype));
@@ -252,7 +252,7 @@ std::string EstimateText(const Estimate& e) {
   const ModelShape& shape = in.shape;
   const RunMinimums& least = e.minimums;
   std::string text;
-  // Lines that begin with a label go on below what stands behind it.
+  // A line that begins with a label is continued below the text after the label.
   const auto line = [&](const std::string& words) {
     AppendWrapped(text, words, std::string(words[0] == ' ' ? 12 : 0, ' '));
   };

@@ -1,4 +1,4 @@
-// An estimate as JSON, and for people.
+// An estimate as JSON and as text.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace spillway {
 
 nlohmann::json EstimateJson(const Estimate& estimate);
-// For people: lines of at most 80 columns, and a table.
+// The text: lines of at most 80 columns, and a table.
 std::string EstimateText(const Estimate& estimate);
 
 }  // namespace spillway

@@ -23,9 +23,9 @@
 namespace spillway {
 namespace {
 
-constexpr double kPassSeconds = 0.25;  // of each of the four
+constexpr double kPassSeconds = 0.25;  // for each of the four
 
-// One worker's tile, with small values in it and checksums as of a tile in the store.
+// One worker's tile, with small values, and with checksums like a tile in the store.
 class ProbeTile {
  public:
   ProbeTile(const StateLayout& layout, DType dtype, bool in_store)
@@ -42,7 +42,7 @@ class ProbeTile {
     std::fill(sums_, sums_ + parameters, 1e-3f);
   }
 
-  // Every byte of PhaseTraffic::update_bytes once.
+  // Reads or writes every byte of PhaseTraffic::update_bytes once.
   uint64_t Touch(OptimizerTiles& optimizer, int64_t step) {
     const uint64_t parameters = layout_.TileParameters(0, 0);
     optimizer.Round(0, 0, parameters, sums_, gradient_);
@@ -70,10 +70,10 @@ class ProbeTile {
   std::vector<char*> planes_;
   char* gradient_;
   float* sums_;
-  volatile uint64_t checksum_ = 0;  // so that none is left out
+  volatile uint64_t checksum_ = 0;  // keeps the compiler from removing it
 };
 
-// The same work by usual numbers: it takes as long, and the tiles stay finite whatever a user gave.
+// Replaces numbers by usual ones: the time is the same, and the tiles stay finite for any settings.
 OptimizerSpec WithUsualNumbers(const OptimizerSpec& given) {
   OptimizerSpec usual;
   usual.kind = given.kind;
@@ -84,13 +84,13 @@ OptimizerSpec WithUsualNumbers(const OptimizerSpec& given) {
   return usual;
 }
 
-// Bytes a second of `touch(worker, repeat)`, which says how many it touched, on all workers at
-// once: the best of a few times, after one that faults the memory in.
+// Bytes a second of `touch(worker, repeat)`, which returns how many bytes it touched, on all
+// workers at once: the best of a few runs after one that faults the memory in.
 double BestRate(int workers, const std::function<uint64_t(int, int)>& touch) {
   double best = 0;
   for (int repeat = 0; repeat < 4; ++repeat) {
     std::vector<uint64_t> bytes(workers);
-    std::vector<std::jthread> threads;  // joined also where one of them does not start
+    std::vector<std::jthread> threads;  // joined even if one does not start
     const double began = MonotonicSeconds();
     for (int worker = 0; worker < workers; ++worker) {
       threads.emplace_back([&, worker] { bytes[worker] = touch(worker, repeat); });
@@ -114,7 +114,7 @@ absl::StatusOr<DiskRates> MeasureDisk(const DiskProbe& probe) {
   IoEngineOptions io = probe.io;
   io.announce = false;
   ASSIGN_OR_RETURN(const auto engine, CreateIoEngine(io));
-  // Blocks are a store's where there is memory for some of them.
+  // Blocks have the store's size if the memory holds several of them.
   uint64_t block_bytes = io.block_bytes;
   while (block_bytes > 64 * 1024 &&
          (4 * block_bytes > probe.buffer_bytes || 16 * block_bytes > probe.probe_bytes)) {
@@ -122,7 +122,7 @@ absl::StatusOr<DiskRates> MeasureDisk(const DiskProbe& probe) {
   }
   const int window = static_cast<int>(std::clamp<uint64_t>(
       std::min(probe.buffer_bytes, probe.probe_bytes) / block_bytes, 1, io.depth));
-  // The first write of a block finds its place; training overwrites.
+  // The first write of a block allocates it; training overwrites blocks.
   const uint64_t file_bytes =
       (std::max<uint64_t>(probe.probe_bytes / block_bytes, 1) / probe.paths.size() + 1) *
       block_bytes;
@@ -144,7 +144,7 @@ absl::StatusOr<DiskRates> MeasureDisk(const DiskProbe& probe) {
   one.blocks = std::max<uint64_t>(probe.probe_bytes / block_bytes, 1);
   one.mix = PassMix::kWrite;
   ASSIGN_OR_RETURN(const DiskPassResult first, pass.Run(one));
-  // No further than there is something to read.
+  // Reads no more blocks than have been written.
   one.blocks = first.bytes() / block_bytes;
   DiskRates rates;
   const auto measure = [&](PassMix mix) {
@@ -164,7 +164,7 @@ absl::StatusOr<DiskRates> MeasureDisk(const DiskProbe& probe) {
 
 double MeasureUpdates(const OptimizerSpec& spec, DType dtype, const StateLayout& layout,
                       bool in_store, int workers, uint64_t memory_bytes) {
-  // One unit of a whole tile, or of as much as the largest unit has.
+  // One unit of a whole tile, or as large as the largest unit.
   uint64_t parameters = kParameterAlignment;
   for (int unit = 0; unit < layout.num_units(); ++unit) {
     if (layout.NumTiles(unit) == 0) continue;  // a loss may have no parameters
@@ -196,7 +196,7 @@ CheckRates MeasureChecks(int workers, uint64_t memory_bytes) {
   const uint64_t pairs_each =
       std::max<uint64_t>(1, memory_bytes / (2 * kBlockBytes) / static_cast<uint64_t>(workers));
   std::vector<char> memory(pairs_each * workers * 2 * kBlockBytes, 1);
-  std::atomic<uint64_t> kept{0};  // so that none is left out
+  std::atomic<uint64_t> kept{0};  // keeps the compiler from removing it
   const auto over_blocks = [&](const auto& visit) {
     return BestRate(workers, [&](int worker, int) {
       for (uint64_t i = 0; i < pairs_each; ++i) {

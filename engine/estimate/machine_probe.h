@@ -1,5 +1,5 @@
-// Measures what a forecast needs to know of the machine: disks, in about a second, and the
-// optimizer's workers, in a few hundredths. Blocks; any thread.
+// Measures this machine for forecasts: disks, in about a second, and the optimizer's workers, in a
+// few hundredths. Blocks; any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,29 +14,29 @@
 
 namespace spillway {
 
-// How much a probe moves each way for a plan: what a step does, from 1 to 256 MiB.
+// Bytes that a probe moves each way for a plan: those of a step, from 1 to 256 MiB.
 uint64_t ProbeBytesFor(const StepTraffic& traffic);
 
 struct DiskProbe {
-  std::vector<std::string> paths;  // existing folders; together, as a store uses them
+  std::vector<std::string> paths;  // existing folders, used together as by a store
   IoEngineOptions io;
   uint64_t probe_bytes = 0;   // moved each way, fewer where the disk is slow
-  uint64_t buffer_bytes = 0;  // of memory it may take
+  uint64_t buffer_bytes = 0;  // memory that it may use
 };
 
-// Writes, overwrites, reads and does both in a file of its own in every path. The files lose
-// their names as soon as they are open, so that nothing stays when the process ends or dies.
-// A status where a path can't be written to, or has no room.
+// Writes, overwrites, reads and does both in a file of its own in every path. The files are
+// unlinked as soon as they are open, so that nothing remains if the process dies. An error if a
+// path cannot be written to, or has no room.
 absl::StatusOr<DiskRates> MeasureDisk(const DiskProbe& probe);
 
-// Bytes of memory a second that `workers` together touch in rounding and updating tiles of
-// `layout` (PhaseTraffic::update_bytes), checksums of what is in the store included. Works on
-// as many tiles as `memory_bytes` hold, at least one a worker: few of them stay in the cache.
+// Bytes of memory a second that `workers` together read and write when they round and update tiles
+// of `layout` (PhaseTraffic::update_bytes), with checksums if the state is in the store. Uses as
+// many tiles as `memory_bytes` hold, at least one per worker, so that few remain in the cache.
 double MeasureUpdates(const OptimizerSpec& spec, DType dtype, const StateLayout& layout,
                       bool in_store, int workers, uint64_t memory_bytes);
 
-// Bytes a second that `workers` together check by their checksums, and copy, in memory that no
-// cache holds: `memory_bytes` of it, or as much as a block a worker takes.
+// Rates at which `workers` together verify checksums, and copy, in memory larger than the caches:
+// `memory_bytes` of it, or as much as a block per worker needs.
 struct CheckRates {
   double check_bytes_per_second = 0;
   double copy_bytes_per_second = 0;

@@ -22,7 +22,7 @@ std::string LimitText(uint64_t bytes) {
 
 std::string Shown(const std::string& text) { return text.empty() ? "not told" : text; }
 
-// What is another about the device, "" where it is the same.
+// The difference between the devices, "" if they are the same.
 std::string DeviceChange(const BlockDevice& was, const BlockDevice& is) {
   const std::string disk = absl::StrCat("disk ", is.name.empty() ? is.number : is.name);
   if (was.serial != is.serial) {
@@ -163,7 +163,8 @@ namespace {
 
 using nlohmann::json;
 
-// Beyond an exabyte or the year 5000 they are not ours; and so they fit an integer.
+// Larger values were not written by this program; the limits (an exabyte, the year 5000) also fit
+// an integer.
 constexpr double kMostBytes = 1e18, kMostUnixSeconds = 1e11;
 
 double PositiveNumber(const json& value, const char* key) {
@@ -173,7 +174,7 @@ double PositiveNumber(const json& value, const char* key) {
   return std::isfinite(number) && number > 0 ? number : 0;
 }
 
-// 0 where it is not a positive whole number up to `most`.
+// The value of `key`; 0 if it is not a positive whole number up to `most`.
 uint64_t Whole(const json& value, const char* key, double most) {
   const double number = PositiveNumber(value, key);
   return number <= most ? static_cast<uint64_t>(number) : 0;
@@ -211,7 +212,7 @@ std::optional<DiskEntry> DiskEntryFrom(const json& value) {
   entry.probe_bytes = Whole(value, "probe_bytes", kMostBytes);
   entry.unix_seconds = static_cast<int64_t>(Whole(value, "unix_seconds", kMostUnixSeconds));
   if (!rates || entry.probe_bytes == 0 || entry.unix_seconds == 0) return std::nullopt;
-  // What earlier versions have kept does not say it, and is measured anew.
+  // Entries of earlier versions lack it, and are measured anew.
   const double processor_seconds = rates->processor_seconds_per_byte;
   if (processor_seconds <= 0 || processor_seconds > 1) return std::nullopt;
   entry.rates = *rates;
@@ -234,7 +235,7 @@ std::optional<LinkEntry> LinkEntryFrom(const json& value) {
 std::optional<CollectiveEntry> CollectiveEntryFrom(const json& value) {
   if (!value.is_object()) return std::nullopt;
   CollectiveEntry entry;
-  // Where every rank has all weights nothing is gathered.
+  // If every rank has all weights, nothing is gathered.
   const auto gather = value.find("gather_bytes_per_second");
   const bool gathers = gather == value.end() || !gather->is_null();
   entry.rates.gather_bytes_per_second = PositiveNumber(value, "gather_bytes_per_second");
@@ -294,7 +295,7 @@ std::optional<TunedEntry> TunedFrom(const json& value) {
   entry.rates = *rates;
   entry.engine = Text(value, "engine");
   entry.mode = Text(value, "mode");
-  // What an I/O engine accepts (io/create_io_engine.cc).
+  // Must satisfy the checks of io/create_io_engine.cc.
   entry.block_bytes = static_cast<uint32_t>(Whole(value, "block_bytes", 1 << 30));
   entry.depth = static_cast<uint32_t>(Whole(value, "depth", 4096));
   entry.threads = static_cast<uint32_t>(Whole(value, "threads", 256));

@@ -7,7 +7,7 @@
 namespace spillway {
 namespace {
 
-// Of the matrices that one token passes in one layer.
+// Parameters of the matrices that one token passes in one layer.
 double LayerMatrices(const ModelShape& shape) {
   double count = 0;
   for (const ParameterDescription& parameter : shape.model.units[1].parameters) {
@@ -19,7 +19,7 @@ double LayerMatrices(const ModelShape& shape) {
   return count;
 }
 
-// Rows of logits that a micro-batch's loss has, at most. REQUIRES: shape.has_logits().
+// Largest number of rows of logits in a micro-batch's loss. REQUIRES: shape.has_logits().
 uint64_t MostLossRows(const ModelShape& shape, const StepShape& step) {
   return shape.masked ? MostMasked(step.tokens(), step.mask_probability) : step.tokens();
 }
@@ -42,8 +42,8 @@ ComputeMemory ComputeMemoryOf(const ModelShape& shape, const ModelDescription& t
   const auto blocks = [&](int64_t m, int64_t n, int64_t k) {
     return products.in_fp32 && bytes < sizeof(float) ? ProductBlocks(m, n, k).bytes() : 0;
   };
-  // Of a layer's product, or of one of its gradients, also both operands in 8 bits, and what of one
-  // is rounded at once.
+  // Blocks of a layer's product, or of one of its gradients; also both operands in 8 bits, and the
+  // part of one that is rounded at once.
   const auto layer_blocks = [&](int64_t m, int64_t n, int64_t k) {
     if (!products.layers_in_fp8) return blocks(m, n, k);
     const auto [least, most] = std::minmax({m * k, k * n, m * n});
@@ -57,7 +57,7 @@ ComputeMemory ComputeMemoryOf(const ModelShape& shape, const ModelDescription& t
   const uint64_t hidden = tokens * shape.hidden * bytes;  // one vector a token
   const uint64_t data = tokens * 2 * sizeof(int64_t);
   const uint64_t units = shape.model.units.size();
-  const uint64_t every = data + 2 * hidden;  // inputs in flight, and their gradient
+  const uint64_t every = data + 2 * hidden;  // inputs in flight, and their gradients
 
   const uint64_t attended = (shape.heads + 2 * shape.key_value_heads) * shape.head_size;
   const uint64_t inner = tokens * shape.intermediate * shape.experts_used;
@@ -66,10 +66,10 @@ ComputeMemory ComputeMemoryOf(const ModelShape& shape, const ModelDescription& t
                          trained.TrainedElements(1) * bytes +
                          std::max(layer_blocks(tokens, shape.intermediate, shape.hidden),
                                   layer_blocks(tokens, attended, shape.hidden));
-  // Of a packed matrix what is unpacked at once.
+  // The part of a packed matrix that is unpacked at once.
   const uint64_t unpacked =
       bytes * std::min<uint64_t>(PackedShape::kMostUnpacked, LargestPacked(trained));
-  // The gradient of the tokens' matrix has rows where tokens occur.
+  // The gradient of the token matrix has rows for the tokens that occur.
   const uint64_t all = trained.TrainedElements(0);
   const uint64_t matrix = shape.vocabulary * shape.hidden;
   const uint64_t embedding = (all - std::min(all, matrix)) * bytes + 4 * hidden;
@@ -78,7 +78,7 @@ ComputeMemory ComputeMemoryOf(const ModelShape& shape, const ModelDescription& t
     const uint64_t rows =
         std::min<uint64_t>(LossChunkRows(shape.vocabulary), MostLossRows(shape, step));
     const uint64_t logits = rows * shape.vocabulary;
-    // With tied weights the gradient of the matrix is none of the head's own parameters.
+    // With tied weights the gradient of the matrix is not among the head's own parameters.
     if (shape.tied && all >= matrix) head += matrix * bytes;
     head += logits * bytes + blocks(rows, shape.vocabulary, shape.hidden);
   }
@@ -134,7 +134,7 @@ GraphCosts GraphCostsOf(const ModelShape& shape, DType dtype, const StepShape& s
 
 StepFlops FlopsOf(const ModelShape& shape, const StepShape& step) {
   const double tokens = static_cast<double>(step.tokens()) * step.accumulate;
-  // Of the keys a causal query sees half, on average.
+  // A causal query sees half of the keys on average.
   const double keys = static_cast<double>(step.seq_len) * (shape.causal ? 0.5 : 1);
   const double attention = 2 * 2 * keys * shape.heads * shape.head_size;
   StepFlops flops;

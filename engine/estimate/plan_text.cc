@@ -30,7 +30,7 @@ const char* TierWords(Tier tier) {
   return "?";
 }
 
-// "400 MiB in host memory", "1 GiB on NVMe".
+// Returns "400 MiB in host memory", "1 GiB on NVMe".
 std::vector<std::string> Places(const uint64_t (&bytes_by_tier)[3]) {
   std::vector<std::string> places;
   for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kNvme}) {
@@ -66,7 +66,7 @@ std::string StateLine(const SwapPlan& plan, const PlanFacts& facts) {
   const std::string others = absl::StrJoin(Places(spilled), ", ");
   absl::StrAppend(&text, absl::StrJoin(places, ", "));
   if (!others.empty()) return absl::StrCat(text, "; of activations ", others);
-  // Where all is in one memory the activations are there, too.
+  // If everything is in one memory, the activations are there, too.
   return bytes[static_cast<int>(Tier::kDevice)] == total ? text : text + "; activations in memory";
 }
 
@@ -103,7 +103,7 @@ std::string CommitsLine(const PlanFacts& facts) {
   return absl::StrCat("\n  commits    ", facts.commits);
 }
 
-// All that is known, in lines of a label and its value.
+// Everything that is known, in lines of a label and its value.
 std::string WholePlan(const SwapPlan& plan, const GraphPlan& graphs, const PlanFacts& facts) {
   std::string text = absl::StrCat(plan.Summary(), graphs.Summary(), "\n  computing  ",
                                   FormatBytes(facts.computing_bytes), " of device memory at most");

@@ -22,14 +22,14 @@ using nlohmann::json;
 
 constexpr int kVersion = 2;
 constexpr uint64_t kMostFileBytes = uint64_t{4} << 20;
-// Machines that share a home, and sets of devices of one: the oldest give way.
+// Bounds for machines that share a home, and sets of devices of one: the oldest are removed.
 constexpr size_t kMostMachines = 256;
 constexpr size_t kMostEntries = 64;
-// A saver holds the lock for milliseconds; one that is stopped must not stop us.
+// A writer holds the lock for milliseconds; one that is stopped must not stop others.
 constexpr absl::Duration kLockPatience = absl::Seconds(2);
 
-// Waits for the others. Without a lock (no room, a file system without) the file is still
-// never torn, only an entry of somebody else's may be lost.
+// Waits for other writers. Without a lock (no room, or not supported by the file system) the file
+// is still never torn; only another writer's entry may be lost.
 UniqueFd TakeLock(const std::string& path) {
   UniqueFd fd(RetryOnSignal(
       [&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600); }));
@@ -42,15 +42,15 @@ UniqueFd TakeLock(const std::string& path) {
 
 struct FileContent {
   json value = json::object();
-  bool broken = false;  // it is there and no profile
-  double newer = 0;     // its version, where that is beyond ours
+  bool broken = false;  // exists, but is not a valid profile
+  double newer = 0;     // its version, if newer than ours
 };
 
 absl::StatusOr<FileContent> ReadContent(const std::string& path) {
   FileContent content;
   const auto text = ReadSmallFile(path, kMostFileBytes);
   if (absl::IsNotFound(text.status())) return content;
-  if (absl::IsInvalidArgument(text.status())) content.broken = true;  // far too long
+  if (absl::IsInvalidArgument(text.status())) content.broken = true;  // longer than any profile
   if (content.broken) return content;
   if (!text.ok()) return text.status();
   json value = ParseShallowJson(*text);
@@ -60,7 +60,7 @@ absl::StatusOr<FileContent> ReadContent(const std::string& path) {
     return content;
   }
   if (version->get<double>() > kVersion) content.newer = version->get<double>();
-  // An older version held only rates, which are measured again.
+  // An older version had only rates, which are measured again.
   const auto machines = value.find("machines");
   if (*version == kVersion && (machines == value.end() || !machines->is_object())) {
     content.broken = true;
@@ -69,7 +69,7 @@ absl::StatusOr<FileContent> ReadContent(const std::string& path) {
   return content;
 }
 
-// 0: none is told, or one that has not come yet.
+// The entry's time; 0 if it has none, or one in the future.
 int64_t TimeOf(const json& value, int64_t now) {
   const auto found = value.is_object() ? value.find("unix_seconds") : value.end();
   if (!value.is_object() || found == value.end() || !found->is_number_integer()) return 0;
@@ -87,7 +87,7 @@ void DropOldest(json& members, size_t most, int64_t now) {
   }
 }
 
-// Ours over theirs, where ours are newer; members that we do not know stay.
+// Adds our entries where they are newer than the file's; unknown members stay.
 void Merge(json& machine, const json& ours, int64_t now) {
   for (const char* kind : {"disks", "links", "collectives", "products", "tuned"}) {
     json& theirs = machine[kind];
@@ -121,7 +121,7 @@ ProfilePlace FindProfile() {
   const std::string said = variable("SPILLWAY_PROFILE");
   if (said == "off") return {true, ""};
   if (!said.empty()) return PlaceAt(said);
-  // The standard asks for absolute paths and has others ignored.
+  // The standard requires absolute paths, and that others are ignored.
   const std::string cache = variable("XDG_CACHE_HOME"), home = variable("HOME");
   if (!cache.empty() && cache[0] == '/') return PlaceAt(cache + "/spillway/profile.json");
   if (!home.empty() && home[0] == '/') return PlaceAt(home + "/.cache/spillway/profile.json");

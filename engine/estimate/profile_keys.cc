@@ -22,7 +22,7 @@ MachineIdentity ThisMachine() {
   char name[256] = "";
   if (gethostname(name, sizeof(name) - 1) != 0) name[0] = '\0';
   machine.host = name;
-  // The id itself is not for others to see (man machine-id), and clones may share it.
+  // The machine id must not be published (man machine-id), and clones may share it.
   std::ifstream in("/etc/machine-id");
   std::string id;
   std::getline(in, id);
@@ -60,7 +60,7 @@ std::string CollectiveKey(const GradientSumOptions& sums, int machines, bool gpu
       sums.grid.size, " ranks in groups of ", sums.grid.group, " on ", machines,
       machines == 1 ? " machine, " : " machines, ", ExchangeFormatName(sums.format),
       gpus ? ", GPUs" : "",
-      // Where little is trained, sums are of small pieces and take as long.
+      // If few parameters are trained, sums have small buckets and a different rate.
       bucket < kDefaultBucketParameters ? absl::StrCat(", buckets of ", bucket) : "");
 }
 

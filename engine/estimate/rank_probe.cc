@@ -33,7 +33,7 @@ constexpr double kEnoughSeconds = 0.03;
 constexpr uint64_t kLeastParameters = 4096;  // of a rank's portion
 constexpr double kLeastSeconds = 1e-9;
 
-// How long the first rank took for it, on every rank; they begin together.
+// Time that the first rank took for `run`, on every rank; all begin together.
 absl::StatusOr<double> TimeTogether(Collectives& world, const std::function<absl::Status()>& run) {
   RETURN_IF_ERROR(AllGatherCount(world, 0).status());
   const double began = MonotonicSeconds();
@@ -53,9 +53,9 @@ absl::StatusOr<double> FastestOf(int rounds, Collectives& world,
   return least;
 }
 
-// Bytes a second that `run` sends, once what its exchanges take however small they are is left
-// out: of the most parameters, or of as many as take long enough. `run` gets a portion's, which
-// is every rank's alike.
+// Bytes a second that `run` sends, without the fixed latency of its exchanges, for the most
+// parameters or as many as take long enough. `run` gets the size of a portion, which is the same on
+// every rank.
 absl::StatusOr<double> RateOf(Collectives& world, double latency, uint64_t most_parameters,
                               const std::function<absl::Status(uint64_t)>& run,
                               const std::function<ActionTraffic(uint64_t)>& traffic_of) {
@@ -70,16 +70,16 @@ absl::StatusOr<double> RateOf(Collectives& world, double latency, uint64_t most_
     ASSIGN_OR_RETURN(const double again, FastestOf(kExchangeRounds - 1, world, once));
     seconds = std::min(seconds, again);
     const ActionTraffic traffic = traffic_of(parameters);
-    // Where latency is all there is, most of it is in this, too.
+    // If latency dominates, most of `seconds` may be latency, too.
     const double moving = std::max(seconds / 8, seconds - traffic.exchanges * latency);
     return static_cast<double>(traffic.bytes) / moving;
   }
 }
 
-// What is exchanged, where a step would have it.
+// Buffers of an exchange, in the memory that a step would use.
 class ProbeMemory {
  public:
-  // For `portion` parameters of each rank.
+  // Allocates for `portion` parameters of each rank.
   static absl::StatusOr<std::unique_ptr<ProbeMemory>> Create(const CollectiveProbe& probe,
                                                              uint64_t portion) {
     std::unique_ptr<ProbeMemory> memory(new ProbeMemory);
@@ -106,19 +106,19 @@ class ProbeMemory {
  private:
   ProbeMemory() = default;
 
-  MemoryBudget budget_{"probe", UINT64_MAX};  // its caller has counted it
+  MemoryBudget budget_{"probe", UINT64_MAX};  // the caller has counted it
   std::unique_ptr<Arena> arena_, page_;
   uint64_t shard_at_ = 0;
   uint64_t buckets_at_ = 0;
   ExchangeStream stream_;
 };
 
-// A rank's machine, as a number that is the same for all of its ranks.
+// A number for the rank's machine, the same for all of its ranks.
 int64_t MachineNumber() {
   return static_cast<int64_t>(std::hash<std::string>()(ThisMachine().key));
 }
 
-// Every number of the two, in one order.
+// Visits every number of the two, in a fixed order.
 void VisitNumbers(StepClock& clock, DryRun& times, const std::function<void(double&)>& visit) {
   for (double* value :
        {&clock.disk.read_bytes_per_second, &clock.disk.write_bytes_per_second,
@@ -179,7 +179,7 @@ absl::StatusOr<CollectiveRates> MeasureCollectives(const CollectiveProbe& probe,
                      return AllGatherCount(world, 0).status();
                    }));
 
-  // What a rank has at once: a whole unit's sums, and its shard of them.
+  // A rank holds a whole unit's sums and its shard of them at once.
   const uint64_t most = std::min(probe.most_bytes, probe.memory_bytes / 2) / sizeof(float);
   const uint64_t portion = std::max<uint64_t>(1, most / grid.size);
   CudaOptimizerTiles tiles(probe.optimizer, probe.dtype, probe.layout,
@@ -238,7 +238,7 @@ absl::StatusOr<CollectiveRates> FindCollectiveRates(const CollectiveProbe& probe
   if (!first) return rates;
   MachineProfile measured;
   measured.SetCollective(key, {rates, now});
-  // What can't be kept is measured again.
+  // If it cannot be saved, it is measured again next time.
   SaveProfile(place.path, machine, measured).IgnoreError();
   LogInfo(absl::StrCat("exchanges of ", key, " measured: ", RatesText(rates)));
   return rates;

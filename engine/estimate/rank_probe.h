@@ -1,8 +1,8 @@
-// What a forecast needs to know of several ranks: how fast they exchange, measured on their own
-// conversations; and one clock for all of them, the first one's, since they must plan alike.
+// Rates of exchanges between ranks for forecasts, measured on the ranks' own conversations; and one
+// clock for all of them, the first rank's, since they must make equal plans.
 //
-// All ranks call these together, before anything else is said in the conversations. An error is
-// one of these: then no conversation goes on.
+// All ranks call these functions together, before anything else is sent in the conversations. After
+// an error of one of these no conversation can continue.
 #pragma once
 
 #include <cstdint>
@@ -17,32 +17,32 @@
 
 namespace spillway {
 
-// The first rank's clock (none where it has none, or measures nothing) and times of compute, on
+// Copies the first rank's clock (none if it has none, or does not measure) and times of compute to
 // every rank.
 absl::Status TakeFirstRanksClock(Collectives& world, std::optional<StepClock>& clock,
                                  DryRun& dry_run);
 
 struct CollectiveProbe {
   GradientSumOptions sums;
-  OptimizerSpec optimizer;  // whose tiles round
+  OptimizerSpec optimizer;  // its tiles are rounded
   DType dtype = DType::kBFloat16;
   StateLayout layout;             // of a rank's shard
-  uint64_t memory_bytes = 0;      // that it may take beside the buckets
-  uint64_t most_bytes = 8 << 20;  // of a unit's weights or sums, in one exchange
-  Device* device = nullptr;       // in whose memory units are whole; null: in the host's
+  uint64_t memory_bytes = 0;      // memory that it may use beside the buckets
+  uint64_t most_bytes = 8 << 20;  // largest exchange of a unit's weights or sums
+  Device* device = nullptr;       // has the whole units in its memory; null: the host has them
 };
 
-// Gathers and sums as a step does, larger and larger until one takes a few hundredths of a second,
-// and exchanges some numbers. The first rank's figures, on every rank.
+// Measures gathers and sums as in a step, larger and larger until one takes a few hundredths of a
+// second, and exchanges some numbers. Returns the first rank's figures on every rank.
 absl::StatusOr<CollectiveRates> MeasureCollectives(const CollectiveProbe& probe,
                                                    const RankGroups& ranks);
 
-// Of the first rank's profile, or measured now and kept there (engine/estimate/machine_profile.h).
-// REQUIRES: the first rank's SPILLWAY_PROFILE is not off.
+// The rates in the first rank's profile, or measured now and saved there
+// (engine/estimate/machine_profile.h). REQUIRES: the first rank's SPILLWAY_PROFILE is not off.
 absl::StatusOr<CollectiveRates> FindCollectiveRates(const CollectiveProbe& probe,
                                                     const RankGroups& ranks);
 
-// Of this machine's profile, for ranks that are all on it; none where nobody has measured them.
+// The rates in this machine's profile, for ranks that are all on it; none if not measured yet.
 std::optional<CollectiveRates> KeptCollectiveRates(const GradientSumOptions& sums,
                                                    bool gpus = false);
 

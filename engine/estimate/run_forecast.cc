@@ -23,10 +23,10 @@ constexpr uint64_t kLeastBufferBytes = uint64_t{1} << 20;
 constexpr uint64_t kMostBufferBytes = uint64_t{32} << 20;
 constexpr uint64_t kMostUpdateBytes = uint64_t{96} << 20;
 
-// Kept, or measured now.
+// The disk's rates from the profile, or measured now.
 absl::StatusOr<DiskRates> FindDiskRates(const SwapPlan& plan, const TrainOptions& options,
                                         const std::string& profile_path) {
-  // With other blocks the same disk is another.
+  // Rates depend on the size of blocks.
   const std::string how = absl::StrFormat(
       "%s, %d x %d KiB",
       options.io.kind == IoEngineOptions::Kind::kThreads ? "threads" : "io_uring or threads",
@@ -45,7 +45,7 @@ absl::StatusOr<DiskRates> FindDiskRates(const SwapPlan& plan, const TrainOptions
   ASSIGN_OR_RETURN(const DiskRates rates, MeasureDisk(probe));
   MachineProfile measured;
   measured.SetRates(device, {rates, probe_bytes, now});
-  // What can't be kept is measured again.
+  // If it cannot be saved, it is measured again next time.
   SaveProfile(profile_path, machine, measured).IgnoreError();
   LogInfo(absl::StrFormat("swap paths measured: %.2f GB/s read, %.2f written, %.2f both at once",
                           rates.read_bytes_per_second * 1e-9, rates.write_bytes_per_second * 1e-9,
@@ -53,7 +53,7 @@ absl::StatusOr<DiskRates> FindDiskRates(const SwapPlan& plan, const TrainOptions
   return rates;
 }
 
-// Kept, or measured now.
+// The link's rates from the profile, or measured now.
 absl::StatusOr<LinkRates> FindLinkRates(const std::string& profile_path, uint64_t buffer_bytes,
                                         Device& device) {
   const int64_t now = time(nullptr);
@@ -63,7 +63,7 @@ absl::StatusOr<LinkRates> FindLinkRates(const std::string& profile_path, uint64_
   ASSIGN_OR_RETURN(const LinkMeasurement link, MeasureLink(device, buffer_bytes));
   MachineProfile measured;
   measured.SetLink(device.name(), {link.alone, now});
-  // What can't be kept is measured again.
+  // If it cannot be saved, it is measured again next time.
   SaveProfile(profile_path, machine, measured).IgnoreError();
   LogInfo(absl::StrFormat("link of %s measured: %.2f GB/s to it, %.2f from it", device.name(),
                           link.alone.to_device_bytes_per_second * 1e-9,
@@ -87,7 +87,7 @@ absl::Status MeasureDevice(const SwapPlan& plan, const TrainOptions& options,
   return absl::OkStatus();
 }
 
-// What begins only when all is computed is the flush's.
+// Exchanges that begin after all computation belong to the flush.
 void AddCollectives(const StepSchedule& schedule, const CollectiveClock& clock,
                     ForecastInput& input) {
   for (const auto& computation : clock.computations) {
@@ -142,7 +142,7 @@ std::optional<StepClock> MeasureClock(const SwapPlan& plan, const TrainOptions& 
   clock.workers = workers;
   if (plan.separate_device) {
     const absl::Status measured = MeasureDevice(plan, options, place.path, device, clock);
-    clock.disk.processor_seconds_per_byte = 0;  // compute takes no core
+    clock.disk.processor_seconds_per_byte = 0;  // compute uses no core
     if (measured.ok()) return clock;
     LogInfo(
         absl::StrCat("no forecast, since the device could not be measured: ", measured.message()));

@@ -32,8 +32,8 @@ TierChoice TierOf(Offload offload) {
   return TierChoice::kAuto;
 }
 
-// The swap manager's books beside the arena: extents, checksums, requests, the manifest's
-// text; with copies of commits their books and the tiles under way.
+// The swap manager's tables beside the arena: extents, checksums, requests, the manifest's text;
+// with copies of commits also their tables and the tiles under way.
 uint64_t BookBytes(const StateLayout& layout, bool copies) {
   uint64_t tiles = 0;
   for (int unit = 0; unit < layout.num_units(); ++unit) tiles += layout.NumTiles(unit);
@@ -41,8 +41,8 @@ uint64_t BookBytes(const StateLayout& layout, bool copies) {
   return copies ? 2 * books + CopyMemoryBytes(layout, kBesideTrainingBytes) : books;
 }
 
-// [unit] Whether at most two terms are added up in its gradient: one for every micro-batch of every
-// operation that adds to it, and of the loss one for every part that it takes it in.
+// [unit] Whether its gradient is the sum of at most two terms: one per micro-batch of every
+// operation that adds to it, and one per chunk of the loss.
 std::vector<bool> FewTerms(const StepSchedule& schedule, size_t units, int64_t micro_batches,
                            int64_t loss_chunks) {
   std::vector<int64_t> terms(units, 0);
@@ -61,7 +61,7 @@ uint64_t Less(uint64_t limit, uint64_t taken) { return limit > taken ? limit - t
 }  // namespace
 
 absl::StatusOr<UpdateMode> ChooseUpdate(const TrainOptions& options) {
-  // The update's scalars are known before the step's end only without clipping and scale.
+  // Without clipping and loss scale, the update's scalars are known before the step's end.
   const bool needs_total = options.clip > 0 || options.dtype == DType::kFloat16;
   if (MeasuresFirst(options.optimizer)) {
     if (options.update != UpdateChoice::kImmediate) return UpdateMode::kDeferred;
@@ -101,7 +101,7 @@ void TimeOperations(const RunPlan& run, const DryRun& recomputed, const Collecti
   if (!run.shards) {
     clock.op_seconds = OpSeconds(run.swaps->schedule, dry_run);
     if (dry_run.rows_looked_up > 0) {
-      // Every other one is new, and anywhere.
+      // Assumes that half of the rows are distinct, and spread evenly over the tiles.
       const double tiles = run.swaps->layout.NumTiles(0);
       clock.first_read_share = 1 - std::exp(-0.5 * dry_run.rows_looked_up / tiles);
     }
@@ -117,7 +117,7 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
                                 const RunPlanInput& input) {
   RunPlan plan;
   ASSIGN_OR_RETURN(plan.update, ChooseUpdate(options));
-  // The order of allocations differs a little from the dry run's.
+  // The order of allocations differs slightly from the dry run's.
   const uint64_t working = input.memory.working_bytes;
   plan.compute_bytes = working + working / kActivationMargin + 4 * kMiB;
   PlanRequest& request = plan.request;
@@ -146,7 +146,7 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
   request.separate_device = input.separate_device;
   request.clock = input.clock;
   request.deferred_share = options.deferred_share;
-  // Who asks for immediate updates gets no others.
+  // Immediate updates were requested, so none are deferred.
   if (options.update == UpdateChoice::kImmediate) request.deferred_share = 0;
   if (options.update_device == UpdateDevice::kGpu && !input.separate_device) {
     return absl::InvalidArgumentError(
@@ -203,7 +203,7 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
 
 RunMinimums SmallestRunBudgets(const RunPlan& plan) {
   const auto pairs = SmallestBudgets(plan.request);
-  SPILLWAY_CHECK(pairs.ok() && !pairs->empty());  // or there would be no RunPlan
+  SPILLWAY_CHECK(pairs.ok() && !pairs->empty());  // otherwise there would be no RunPlan
   RunMinimums minimums;
   const auto lower = [](std::optional<uint64_t>& least, uint64_t value) {
     if (!least || value < *least) least = value;

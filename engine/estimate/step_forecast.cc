@@ -28,14 +28,14 @@ double UpdateSeconds(const ForecastInput& input, const PhaseTraffic& traffic) {
 
 uint64_t BytesLess(uint64_t bytes, uint64_t taken) { return bytes > taken ? bytes - taken : 0; }
 
-// Both at once, or one after the other where that is faster.
+// Both at once, or one after the other if that is faster.
 double LeastDiskSeconds(const DiskRates& disk, uint64_t read_bytes, uint64_t written_bytes) {
   return std::min(disk.Seconds(static_cast<double>(read_bytes), static_cast<double>(written_bytes)),
                   Seconds(read_bytes, disk.read_bytes_per_second) +
                       Seconds(written_bytes, disk.write_bytes_per_second));
 }
 
-// The bound; the header says why.
+// The lower bound explained in the header.
 double LeastSeconds(const ForecastInput& input) {
   PhaseTraffic total;
   for (const PhaseTraffic& phase : input.traffic) {

@@ -1,5 +1,5 @@
-// How long a step should take, and what it can't be faster than: from what a plan moves and
-// what the machine can do. Pure functions of values; any thread.
+// Forecasts the time of a step and its lower bound, from the bytes of a plan and the rates of the
+// machine. Pure functions of values; any thread.
 //
 // A phase takes at least as long as its busiest resource:
 //   disk      the longest of bytes read / read rate, written / write rate, all / mixed rate
@@ -8,18 +8,17 @@
 //             device where that does it; both work at the same time
 //   copy      the longer of bytes to a separate device / the link's rate there, and from there
 //   collective  what ranks exchange, one thing after another
-// What is predicted adds what can't overlap: workers that share cores with compute slow it down
-// by the cores they take. Transfers are taken to overlap everything else within a phase.
+// The prediction adds what cannot overlap: workers that share cores with compute slow it down by
+// the cores they use. Transfers are assumed to overlap everything else within a phase.
 //
-// The bound of a step is less than the sum of its phases' where one phase's work can run beside
-// another's. It is the longer of two times that nothing gets round:
-//   - what the busiest resource takes for the whole step;
-//   - backward's compute, and what goes before it. Every weight is there before the loss, so
-//     the updates that wait for a step's end lie between that and the next loss, and so does
-//     the forward's traffic, but for what memory holds across these two points: as much as it
-//     has room for is read early, and as much written late. With several ranks what is exchanged
-//     for the forward lies there, too, and before all of it the sums of the last gradients, which
-//     no computation of either step runs beside.
+// The bound of a step is less than the sum of its phases' bounds if work of one phase can run
+// beside another's. It is the longer of two times:
+// - the busiest resource's time for the whole step;
+// - backward's compute, and what precedes it. Every weight arrives before the loss, so the updates
+// that wait for a step's end lie between that and the next loss, and so does the forward's traffic,
+// except what memory holds across these two points: its free space is filled early, or written
+// late. With several ranks the exchanges for the forward also lie there, preceded by the sums of
+// the last gradients, which no computation of either step overlaps.
 #pragma once
 
 #include <array>
@@ -35,25 +34,25 @@ namespace spillway {
 enum class Resource : uint8_t { kDisk, kCompute, kUpdate, kCopy, kCollective };
 inline constexpr int kResourceCount = 5;
 
-// "disk", "compute", "update", "copy", "collective": as in metrics.jsonl.
+// The name in metrics.jsonl: "disk", "compute", "update", "copy" or "collective".
 absl::string_view ResourceName(Resource resource);
-// For people: "the disk", "computing", "the optimizer's updates", "copies to and from the GPU",
-// "exchanges between ranks".
+// The name for people: "the disk", "computing", "the optimizer's updates", "copies to and from the
+// GPU", "exchanges between ranks".
 absl::string_view ResourceWords(Resource resource);
 
 struct ForecastInput {
   std::array<PhaseTraffic, kPhases> traffic;
-  DiskRates disk;                             // need not be set where nothing is read or written
-  LinkRates link;                             // nor this where nothing is copied
+  DiskRates disk;                             // need not be set if nothing is read or written
+  LinkRates link;                             // need not be set if nothing is copied
   double update_bytes_per_second = 0;         // of all workers together, likewise
   double device_update_bytes_per_second = 0;  // of a separate device, likewise
-  double forward_seconds = 0;                 // compute, alone on the machine
-  double backward_seconds = 0;                // with the loss
-  std::array<double, kPhases> collective_seconds{};  // of exchanges that begin in each phase
-  // Of the time that workers take, how much is taken from compute: 0 with cores of their own
-  // for all of them, workers / cores where compute uses every core.
+  double forward_seconds = 0;                 // compute alone on the machine
+  double backward_seconds = 0;                // including the loss
+  std::array<double, kPhases> collective_seconds{};  // exchanges that begin in each phase
+  // Part of the workers' time that is taken from compute: 0 if all have cores of their own, workers
+  // / cores if compute uses every core.
   double shared_cores = 0;
-  // What memory has room for, of what a phase reads for the next or leaves it to write.
+  // Memory for bytes that a phase reads for the next one or leaves to it to write.
   uint64_t carried_bytes = 0;
 };
 
@@ -75,9 +74,9 @@ struct PhaseForecast {
 
 struct StepForecast {
   std::array<PhaseForecast, kPhases> phases;
-  double bound_seconds = 0;  // at most the sum of the phases'
+  double bound_seconds = 0;  // at most the sum of the phases' bounds
   double predicted_seconds = 0;
-  // Of the whole step: what binds the phases that together take longest.
+  // For the whole step: the resource that binds the phases which together take longest.
   Resource binding = Resource::kCompute;
 };
 
@@ -87,11 +86,11 @@ StepForecast Forecast(const ForecastInput& input);
 // {"forward": "disk", "backward": "compute", "flush": "disk"}.
 nlohmann::json BindingJson(const StepForecast& forecast);
 
-// How long what binds each phase was busy in it, summed: `busy` as measured, by phase.
+// Busy time of the resource that binds each phase, summed. `busy`: measured, by phase.
 double BindingSeconds(const StepForecast& forecast,
                       const std::array<ResourceSeconds, kPhases>& busy);
 
-// ForecastInput::shared_cores.
+// Value of ForecastInput::shared_cores.
 double SharedCores(int cores, int compute_threads, int workers);
 
 }  // namespace spillway

@@ -5,7 +5,7 @@
 namespace spillway {
 namespace {
 
-constexpr double kOrdinary = 1.25;  // of the quickest
+constexpr double kOrdinary = 1.25;  // times the quickest
 
 }  // namespace
 

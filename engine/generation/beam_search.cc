@@ -9,7 +9,7 @@
 namespace spillway {
 namespace {
 
-// transformers' minus infinity: what has it loses against all else, and has an order still.
+// transformers' replacement for minus infinity: lower than all other scores, but still ordered.
 constexpr float kHopeless = -1e9F;
 
 }  // namespace
@@ -46,7 +46,7 @@ std::vector<int> BeamSearch::Step(const std::vector<torch::Tensor>& chances) {
     all.push_back(ScoresOf(chances[i], running_[i], prompt_tokens_, options_, source_) +
                   scores_[i]);
   }
-  // At first all beams are the prompt, and but one of them hopeless.
+  // At first all beams are the prompt, and all but one have kHopeless added.
   while (static_cast<int64_t>(all.size()) < beams) all.push_back(all[0] + kHopeless);
   const int64_t ends = static_cast<int64_t>(options_.ends.size());
   const int64_t count = std::min(std::max<int64_t>(2, 1 + ends) * beams, beams * classes);
@@ -56,7 +56,7 @@ std::vector<int> BeamSearch::Step(const std::vector<torch::Tensor>& chances) {
   const bool longest = length >= options_.max_tokens;
   const bool full = AllFinished() && options_.early_stopping == EarlyStopping::kYes;
   std::vector<Finished> merged = finished_;
-  std::vector<float> left;  // [candidate] of those that go on
+  std::vector<float> left;  // [candidate] of those that continue
   for (int64_t i = 0; i < count; ++i) {
     const float score = best[i].item<float>();
     const int64_t place = places[i].item<int64_t>();

@@ -1,5 +1,4 @@
-// Beam search as transformers' generate has it: of one text the continuations that are likeliest as
-// a whole.
+// Beam search like transformers' generate: finds the likeliest continuations of one text.
 #pragma once
 
 #include <torch/types.h>
@@ -13,34 +12,35 @@ namespace spillway {
 
 class BeamSearch {
  public:
-  // From `prompt` on. Of `options` all but what is drawn by chance counts; it outlives the search.
-  // `source`: of a model with an encoder, what that reads; outlives it, too.
-  // REQUIRES: options.beams > 1, options.max_tokens > 0, and the temperature is 0.
+  // Continues `prompt`. All members of `options` apply except those about random sampling; it
+  // outlives the search. `source`: for a model with an encoder, the encoder's tokens; outlives the
+  // search, too. REQUIRES: options.beams > 1, options.max_tokens > 0, and the temperature is 0.
   BeamSearch(const std::vector<int64_t>& prompt, const SamplingOptions& options,
              const std::vector<int64_t>& source);
 
-  // The texts that may go on, the likeliest first: before the first step the prompt alone.
+  // The active texts, the likeliest first: before the first step the prompt alone.
   const std::vector<std::vector<int64_t>>& running() const { return running_; }
 
-  // `chances`: of each of them the logarithms of the next token's, [classes] fp32, which need not
-  // be all classes of the model. -> of which of them each of the new ones is made, by one token
-  // more.
+  // `chances`: for each active text the log probabilities of the next token, [classes] fp32,
+  // possibly of fewer classes than the model has. Returns for each new active text the index of the
+  // one that it extends by a token.
   std::vector<int> Step(const std::vector<torch::Tensor>& chances);
 
-  // Nothing that runs can be better.
+  // No active text can become better than the finished ones.
   bool done() const { return done_; }
-  // The best text, with its prompt. REQUIRES: done.
+  // The best text, including its prompt. REQUIRES: done.
   const std::vector<int64_t>& best() const { return finished_.front().tokens; }
 
  private:
   struct Finished {
     std::vector<int64_t> tokens;
     float score = 0;
-    bool is_text = true;  // false: a place that nothing has taken yet
+    bool is_text = true;  // false: an empty place
   };
 
   bool Ends(int64_t token) const;
-  // The same of `length` new tokens, so that long texts are not worse for that.
+  // Divides the score by a power of `length`, the number of new tokens, so that long texts are not
+  // penalized.
   float Penalised(float score, int64_t length) const;
   bool AllFinished() const;
 
@@ -50,7 +50,7 @@ class BeamSearch {
   std::vector<std::vector<int64_t>> running_;
   std::vector<float> scores_;       // [running]
   std::vector<Finished> finished_;  // [options.beams], the best first
-  bool improves_ = true;            // what runs may
+  bool improves_ = true;            // active texts may still become better
   bool done_ = false;
 };
 

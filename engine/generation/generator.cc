@@ -52,7 +52,7 @@ absl::Status Generator::Describe() {
   return absl::OkStatus();
 }
 
-// The most tokens that are computed at once.
+// The largest number of tokens that are computed at once.
 int64_t Generator::LongestInput() const {
   if (!units_.continues()) return text_positions_;
   const int64_t all = options_.prompt_tokens + options_.new_tokens;
@@ -69,8 +69,8 @@ absl::StatusOr<uint64_t> Generator::MeasurePeakBytes() {
   const ComputeScope scope(place);
   const auto floats = torch::TensorOptions(place.where).dtype(ScalarTypeOf(options_.dtype));
   uint64_t peak = 0;
-  uint64_t others = 0;  // of a row that waits while another is computed
-  // The longest input at once, and a last token that sees the whole text.
+  uint64_t others = 0;  // memory of a row that waits while another is computed
+  // The longest input, and a last token that attends to the whole text.
   std::vector<int64_t> cases = {0};
   if (units_.continues() && text_positions_ > 1) cases.push_back(text_positions_ - 1);
   try {
@@ -121,7 +121,7 @@ absl::StatusOr<uint64_t> Generator::MeasurePeakBytes() {
         }
         peak = std::max(peak, memory.peak_live_bytes() - before - counted_apart +
                                   static_cast<uint64_t>(x.nbytes()));
-        // The logits in fp32, and their order, sums and chances while one is drawn.
+        // The fp32 logits, and their order, sums and probabilities while a token is drawn.
         if (unit == units_.last()) peak = std::max(peak, uint64_t{48} * out.numel());
         others = std::max({others, static_cast<uint64_t>(x.nbytes()),
                            sizeof(float) * static_cast<uint64_t>(out.numel())});
@@ -211,7 +211,7 @@ absl::Status Generator::ComputeUnit(int unit, const OpBuffers& buffers,
     torch::Tensor kept;
     if (caches != nullptr && unit < units_.last()) {
       ASSIGN_OR_RETURN(kept, caches->Load(piece.row, unit, piece.kept()));
-      // What comes next: the next row's, or the first's of the unit after this.
+      // The next operation: the next row's, or the first row's of the next unit.
       const bool last = i + 1 == pieces.size();
       const TextPiece& next = pieces[last ? 0 : i + 1];
       if (unit + last < units_.last()) caches->Prefetch(next.row, unit + last, next.kept());
@@ -221,7 +221,7 @@ absl::Status Generator::ComputeUnit(int unit, const OpBuffers& buffers,
       const int64_t end = piece.source + piece.first + piece.length;
       RETURN_IF_ERROR(caches->Store(piece.kept(), end - piece.kept()));
     }
-    // Weights may be overwritten from here on; the logits must not point into them.
+    // Weights may be overwritten from here on, so the logits must not alias them.
     if (unit == units_.last()) {
       piece.x = piece.x.to(torch::kCPU, torch::kFloat32, /*non_blocking=*/false, /*copy=*/true);
     }
@@ -245,7 +245,7 @@ absl::StatusOr<std::vector<torch::Tensor>> Generator::Compute(std::vector<TextPi
     enqueued_ = false;
     for (int unit = units_.first(); unit <= units_.last(); ++unit) {
       ASSIGN_OR_RETURN(const OpBuffers buffers, memory_->manager().BeginOp());
-      // Fetches for the next token go on while this one is finished, drawn and printed.
+      // Fetches for the next token run while this one is completed, drawn and printed.
       if (unit == units_.last() && more) {
         memory_->manager().Enqueue(Program::kEvaluate);
         enqueued_ = true;

@@ -1,4 +1,4 @@
-// How a text is to be continued, and in which memory. Plain values.
+// How to continue texts, and the memory for it. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,23 @@ struct GeneratorOptions {
   int threads = 1;
   uint64_t device_memory_bytes = uint64_t{512} << 20;
   uint64_t host_memory_bytes = uint64_t{512} << 20;
-  // What does not fit, and is not in files in `dtype`, is kept below these; may be empty. Nothing
-  // stays there, whatever happens.
+  // Directories for weights that do not fit in memory and are not in files in `dtype`; may be
+  // empty. All files are temporary, and are gone even after a kill.
   std::vector<std::string> swap_paths;
   IoEngineOptions io;
-  ComputePlace place;  // what it points to outlives the generator
+  ComputePlace place;  // referenced objects outlive the generator
 
-  // The positions that the model knows: its longest text.
+  // The model's number of positions: its longest text.
   int64_t positions = 1024;
-  // Texts of more tokens turn all their keys by other angles (RotaryConfig::Scaling::kLong), so
-  // that what was kept of them is computed again; 0: none do.
+  // If a text has more tokens, RoPE rotates all its keys by other angles
+  // (RotaryConfig::Scaling::kLong), so that its cache is computed again; 0: never.
   int64_t angles_change_behind = 0;
-  int rows = 1;  // texts at a time
-  // What is going to be asked of a row at most: the tokens of its first Append, and those appended
-  // later, one at a time. Memory is set aside for them.
+  int rows = 1;  // texts at the same time
+  // Upper bounds for a row: the tokens of its first Append, and those appended later, one at a
+  // time. Memory is reserved for them.
   int64_t prompt_tokens = 1;
   int64_t new_tokens = 0;
-  // Of a model with an encoder: the positions of its output, at most, and the elements of each.
+  // For a model with an encoder: the largest number of positions in its output, and their size.
   int64_t source_positions = 0, source_width = 0;
 };
 

@@ -13,7 +13,7 @@
 namespace spillway {
 namespace {
 
-// A multiple of what direct transfers ask for, and a page.
+// A multiple of the alignment of direct transfers and of pages.
 constexpr uint64_t kBlockAlignment = 4096;
 
 uint64_t WholePages(uint64_t bytes) {
@@ -28,7 +28,7 @@ uint64_t LargestBlock(const KeptShape& shape) {
   return largest;
 }
 
-// From one block to the next, in host memory and in files.
+// Distance between two blocks in host memory and in files.
 uint64_t StrideOf(const KeptShape& shape) { return WholePages(LargestBlock(shape)); }
 
 uint64_t BlocksOf(const KeptShape& shape) {
@@ -95,7 +95,7 @@ KeptPositions::~KeptPositions() = default;
 absl::Status KeptPositions::OpenFiles(const std::vector<std::string>& directories,
                                       const IoEngineOptions& io) {
   SPILLWAY_CHECK(!directories.empty());
-  // Blocks take turns among the files.
+  // Blocks are distributed to the files in turn.
   const uint64_t stride = StrideOf(shape_), blocks = BlocksOf(shape_);
   const uint64_t each = (blocks + directories.size() - 1) / directories.size();
   for (const std::string& directory : directories) {
@@ -162,7 +162,7 @@ absl::Status KeptPositions::Finish(Slot& slot) {
   return slot.status;
 }
 
-// REQUIRES: nothing is in flight of this slot, and no write of that block.
+// REQUIRES: neither the slot nor a write of that block is in flight.
 void KeptPositions::BeginRead(Slot& slot, int row, int unit, int64_t seen) {
   slot.row = row;
   slot.unit = unit;
@@ -251,8 +251,8 @@ absl::Status KeptPositions::Copy(int from, int to, int64_t first, int64_t end) {
       part(block(to)).copy_(part(block(from)));
       continue;
     }
-    // What is read as one block is written as the other; what changes no bit is written, too, as
-    // the checksum is of all.
+    // The block that was read is written as the other one, including unchanged parts, since the
+    // checksum covers all of it.
     RETURN_IF_ERROR(Load(from, unit, end).status());
     slots_[slot_].row = row_ = to;
     RETURN_IF_ERROR(Store(0, end));
@@ -262,11 +262,11 @@ absl::Status KeptPositions::Copy(int from, int to, int64_t first, int64_t end) {
 
 void KeptPositions::Prefetch(int row, int unit, int64_t seen) {
   if (tier_ != Tier::kNvme || shape_.per_position[unit] == 0) return;
-  // The other slot is free once what it had has been written; a block that is on its way out can't
+  // The other slot is free once its content has been written; a block that is being written cannot
   // be read before.
   Slot& other = slots_[1 - slot_];
   if (row == row_ && unit == unit_) return;
-  if (!Finish(other).ok()) return;  // said by the next Load
+  if (!Finish(other).ok()) return;  // the next Load reports it
   BeginRead(other, row, unit, seen);
 }
 

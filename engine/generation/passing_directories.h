@@ -1,4 +1,4 @@
-// Where files are opened that nobody else shall find.
+// Directories for temporary files that other processes must not find.
 #pragma once
 
 #include <unistd.h>
@@ -16,8 +16,8 @@
 
 namespace spillway {
 
-// One thread. Directories below the swap paths, which go with it: files that are open by then live
-// on without a name, and go with the process, even with kill -9.
+// One thread. Directories below the swap paths, removed by the destructor: files that are open then
+// have no name any more, and vanish with the process, even after kill -9.
 class PassingDirectories {
  public:
   absl::Status Open(const std::vector<std::string>& swap_paths) {

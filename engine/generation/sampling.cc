@@ -12,7 +12,7 @@ namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-// arXiv 1909.05858, section 4.1.
+// Repetition penalty: arXiv 1909.05858, section 4.1.
 void PenaliseRepetition(absl::Span<const int64_t> text, double penalty, float* scores,
                         int64_t classes) {
   std::vector<bool> seen(classes);
@@ -24,7 +24,7 @@ void PenaliseRepetition(absl::Span<const int64_t> text, double penalty, float* s
   }
 }
 
-// Whatever followed in `seen` where the last n - 1 tokens of the text stood.
+// Forbids tokens that followed in `seen` after the last n - 1 tokens of the text.
 void ForbidRepeatedNgrams(absl::Span<const int64_t> text, absl::Span<const int64_t> seen, size_t n,
                           float* scores, int64_t classes) {
   if (text.size() + 1 < n) return;
@@ -36,8 +36,8 @@ void ForbidRepeatedNgrams(absl::Span<const int64_t> text, absl::Span<const int64
   }
 }
 
-// arXiv 2212.04356, as transformers' WhisperTimeStampLogitsProcessor has it. `made`: the new
-// tokens.
+// Rules for timestamps: arXiv 2212.04356, and transformers' WhisperTimeStampLogitsProcessor.
+// `made`: the new tokens.
 void KeepTimesInOrder(absl::Span<const int64_t> made, const SamplingOptions& options, float* scores,
                       int64_t classes) {
   const int64_t zero = options.first_timestamp;
@@ -59,7 +59,7 @@ void KeepTimesInOrder(absl::Span<const int64_t> made, const SamplingOptions& opt
     forbid(0, zero);
     if (options.last_first_timestamp >= 0) forbid(options.last_first_timestamp + 1, classes);
   }
-  // A time comes where times together are likelier than any word.
+  // A timestamp follows if all timestamps together are likelier than any other token.
   double highest = kNever, times = 0;
   float best_word = kNever;
   for (int64_t i = 0; i < classes; ++i) highest = std::max<double>(highest, scores[i]);
@@ -110,8 +110,8 @@ torch::Tensor ScoresOf(const torch::Tensor& logits, absl::Span<const int64_t> te
     std::fill_n(values, classes, kNever);
     values[token] = 0;
   };
-  // As transformers has it: only of texts that begin with a single token, and what must not come
-  // first is then looked at behind it.
+  // As in transformers, only for texts that begin with a single token; tokens forbidden at the
+  // start are then forbidden after it.
   const bool forced_first = prompt_tokens == 1 && options.forced_first >= 0;
   if (forced_first && length == 1) force(options.forced_first);
   if (options.max_tokens > 0 && length - prompt_tokens + 1 == options.max_tokens) {
@@ -136,7 +136,7 @@ int64_t SampleToken(const torch::Tensor& scores, const SamplingOptions& options,
   const int64_t most = (scores > kNever).sum().item<int64_t>();
   if (options.temperature <= 0 || most == 0) return scores.argmax().item<int64_t>();
   const auto [likeliest, order] = scores.topk(most);
-  // Chances up to and with each, the likeliest first.
+  // Cumulative probabilities, the likeliest first.
   const torch::Tensor sums = likeliest.to(torch::kFloat64).softmax(0).cumsum(0);
   const double* const sum = sums.const_data_ptr<double>();
   const uint64_t stream = 0x67656e + (text_number << 32);

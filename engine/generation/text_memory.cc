@@ -37,7 +37,7 @@ TextMemory::~TextMemory() {
 absl::Status TextMemory::PlanAndOpen(const TextUnits& text_units, const KeptShape& kept_shape,
                                      int64_t text_positions, uint64_t compute_bytes,
                                      const GeneratorOptions& options, const WeightSource& weights) {
-  // Nothing is trained: what is in files can stay there.
+  // No weight is trained, so weights in files can stay there.
   ModelDescription frozen = text_units.description();
   for (UnitDescription& unit : frozen.units) unit.frozen = true;
   const FrozenWeights found =
@@ -57,7 +57,7 @@ absl::Status TextMemory::PlanAndOpen(const TextUnits& text_units, const KeptShap
   request.separate_device = device != nullptr;
   const bool has_swap = !options.swap_paths.empty();
   request.has_storage = has_swap || all_in_place;
-  // What reading in place takes, and the least.
+  // Memory for reading in place: preferred, and minimum.
   std::vector<uint64_t> in_place_bytes = {0};
   if (found.in_place.any()) {
     const uint64_t most = InPlaceReads::MostBytes(options.host_memory_bytes);

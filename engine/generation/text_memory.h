@@ -1,5 +1,5 @@
-// Where a generator's weights and key-value caches live: in the budgets, below the swap paths, or,
-// of weights, in the model's own files.
+// Memory of a generator's weights and key-value caches: within the budgets, below the swap paths,
+// or, for weights, in the model's own files.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@
 
 namespace spillway {
 
-// Compute thread. While it lives LibTorch's memory counts against its budget.
+// Compute thread. During its lifetime LibTorch's memory counts against its budget.
 class TextMemory {
  public:
-  // `kept`: of texts of up to `text_positions`. `compute_bytes`: of the device's memory, beside
-  // both. Reads all weights but those that stay in files. A status that ends in exit code 3 where
-  // the budgets are too small, with the smallest that would do.
+  // `kept`: caches for texts of up to `text_positions`. `compute_bytes`: device memory in addition
+  // to weights and caches. Reads all weights except those that stay in files. An error of exit code
+  // 3, with the smallest sufficient budgets, if they are too small.
   static absl::StatusOr<std::unique_ptr<TextMemory>> Open(
       const TextUnits& units, const KeptShape& kept, int64_t text_positions, uint64_t compute_bytes,
       const GeneratorOptions& options, WeightSource* weights);
@@ -32,7 +32,7 @@ class TextMemory {
   TextMemory& operator=(const TextMemory&) = delete;
 
   SwapManager& manager() { return *manager_; }
-  KeptPositions* kept() { return kept_.get(); }  // null: nothing is kept
+  KeptPositions* kept() { return kept_.get(); }  // null: no caches
 
  private:
   explicit TextMemory(const GeneratorOptions& options)

@@ -29,7 +29,7 @@ absl::StatusOr<TextUnits> TextUnits::Of(const Model& model) {
     const std::string name = units.description_.units[unit].name;
     units.description_.units[unit] = UnitDescription{name};
   }
-  // What is left of the encoder's units that are never trained.
+  // The encoder's units that remain are not trained.
   std::vector<UnitDescription>& all = units.description_.units;
   for (size_t part = units.last() + 1; part < all.size(); ++part) {
     SPILLWAY_CHECK(all[part].part_of < units.first());

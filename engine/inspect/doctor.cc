@@ -16,7 +16,7 @@
 namespace spillway {
 namespace {
 
-// A model of a few million parameters with commits (24 bytes each) fits into that.
+// A model of a few million parameters with commits (24 bytes each) fits into this space.
 constexpr uint64_t kLittleSpaceBytes = kGiB;
 constexpr uint64_t kLittleMemoryBytes = kGiB;
 constexpr uint64_t kFewFiles = 256;
@@ -29,7 +29,7 @@ std::string LimitText(uint64_t limit, bool bytes) {
   return bytes ? FormatBytes(limit) : absl::StrCat(limit);
 }
 
-// Collects lines of one section after the other.
+// Collects the lines, one section after the other.
 class Page {
  public:
   void Section(std::string name) { section_ = std::move(name); }
@@ -112,12 +112,12 @@ std::string Cause(const absl::Status& status) {
   return std::string(status.message().substr(0, status.message().find("; ")));
 }
 
-// What the kernel says of a virtual drive's rotation is a default, and no finding.
+// The kernel's rotation flag of a virtual drive is a default, and no finding.
 bool IsVirtualDrive(const PathFacts& path) {
   return absl::StartsWith(path.source, "/dev/vd") || absl::StartsWith(path.source, "/dev/xvd");
 }
 
-// False when nothing more can be said of the path.
+// False if nothing more can be found out about the path.
 bool PathIsThere(const PathFacts& path, uint32_t user, Page& page) {
   if (!path.exists) {
     page.Bad("directory", Cause(path.status), absl::StrCat("create it: mkdir -p ", path.path));
@@ -337,7 +337,7 @@ void Gpu(const MachineFacts& facts, Page& page) {
   }
 }
 
-// On what runs compute. A GPU that is there and is not used is worth a warning.
+// Reports the device that computes. A GPU that exists and is not used deserves a warning.
 void ComputeDevice(const MachineFacts& facts, Page& page) {
   if (!facts.device.ok()) {
     page.Bad("device", std::string(facts.device.status().message()),

@@ -1,5 +1,5 @@
-// What a machine's findings mean for a run: `spillway doctor`, one page. Pure functions of
-// values; the looking and trying is engine/machine/machine_facts.h.
+// Judges the facts of a machine for a run: `spillway doctor`, one page. Pure functions of values;
+// engine/machine/machine_facts.h collects the facts.
 #pragma once
 
 #include <string>
@@ -14,21 +14,21 @@ namespace spillway {
 // these swap paths fails.
 enum class Mark { kOk, kWarn, kBad };
 
-// "ok", "warn", "bad".
+// Returns "ok", "warn" or "bad".
 absl::string_view MarkName(Mark mark);
 
 struct DoctorLine {
   std::string section;  // "Storage", "Memory", ...
-  std::string name;     // what was looked at
+  std::string name;     // the thing that was checked
   Mark mark = Mark::kOk;
   std::string found;
-  std::string advice;  // what to do; empty exactly where the mark is kOk
+  std::string advice;  // remedy; empty exactly if the mark is kOk
 };
 
-// In the order of the page; the lines of a section follow one another.
+// Lines in the order of the page; the lines of a section follow one another.
 std::vector<DoctorLine> Diagnose(const MachineFacts& facts);
 
-// 1 when a line is bad, else 0.
+// 1 if a line is bad, else 0.
 int DoctorExitCode(const std::vector<DoctorLine>& lines);
 
 }  // namespace spillway

@@ -13,11 +13,11 @@ namespace spillway {
 namespace {
 
 constexpr size_t kPageColumns = 80;
-constexpr size_t kFoundColumn = 24;   // behind "  warn  locked memory   "
-constexpr size_t kAdviceColumn = 11;  // behind "        -> "
+constexpr size_t kFoundColumn = 24;   // after "  warn  locked memory   "
+constexpr size_t kAdviceColumn = 11;  // after "        -> "
 
-// `text` broken at blanks, every line but the first behind `indent` blanks. `column` is where
-// the first one begins.
+// Wraps `text` at blanks and indents every line but the first by `indent`. `column` is where the
+// first one begins.
 std::string Wrapped(const std::string& text, size_t column, size_t indent) {
   std::string out;
   bool line_begins = true;

@@ -1,4 +1,4 @@
-// The doctor's findings as a page for people, and as JSON for programs.
+// The doctor's findings as a page of text, and as JSON for programs.
 #pragma once
 
 #include <string>
@@ -10,11 +10,10 @@
 
 namespace spillway {
 
-// For people: at most 80 columns, but where a path or a name without blanks is longer.
+// The page: at most 80 columns, unless a path or a name without blanks is longer.
 std::string DoctorPage(const std::vector<DoctorLine>& lines);
 
-// {"ok", "warn", "bad": counts; "lines": [{section, name, mark, found, advice}];
-// "facts": numbers}.
+// {"ok", "warn", "bad": counts; "lines": [{section, name, mark, found, advice}]; "facts": numbers}.
 nlohmann::json DoctorJson(const MachineFacts& facts, const std::vector<DoctorLine>& lines);
 
 }  // namespace spillway

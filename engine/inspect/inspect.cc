@@ -34,7 +34,7 @@ bool Has(const std::string& directory, absl::string_view name) {
   return Exists(absl::StrCat(directory, "/", name));
 }
 
-// As many bytes as a manifest's mark has.
+// The beginning of the file, as many bytes as a manifest's mark has.
 std::string BeginOf(const std::string& path) {
   std::string begin(kManifestBegins.size(), '\0');
   std::ifstream(path, std::ios::binary).read(begin.data(), static_cast<long>(begin.size()));
@@ -87,7 +87,7 @@ absl::StatusOr<nlohmann::json> InspectModel(const std::string& directory) {
   return InspectTensors(model->files());
 }
 
-// The newest copy of a commit in a directory of them; "" where there is none.
+// The newest copy of a commit in a directory of them; "" if there is none.
 std::string NewestCopy(const std::string& directory) {
   std::string newest;
   const auto names = FileSystem::Real().List(directory);
@@ -99,7 +99,7 @@ std::string NewestCopy(const std::string& directory) {
   return newest;
 }
 
-// Which of the directories that are no run with a commit, and no model, this one is.
+// Describes a directory that is neither a run with a commit nor a model.
 absl::Status NothingIn(const std::string& path) {
   if (const std::string newest = NewestCopy(path); !newest.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -134,7 +134,7 @@ absl::StatusOr<nlohmann::json> InspectDirectory(const std::string& path,
     const std::string file = absl::StrCat(path, "/", name);
     if (Exists(file)) return InspectFile(file);
   }
-  // A model's weights that are not read are named as train names them.
+  // A model whose weights cannot be read gets the same message as from train.
   if (Has(path, "config.json") && !absl::IsNotFound(weights.status())) return weights.status();
   RETURN_IF_ERROR(DescribeShardedCheckpoint(path));
   return NothingIn(path);
@@ -167,7 +167,7 @@ namespace {
 
 using nlohmann::json;
 
-// "1,234,567".
+// Returns "1,234,567".
 std::string Grouped(uint64_t number) {
   std::string digits = absl::StrCat(number);
   for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
@@ -189,10 +189,11 @@ void Files(std::string* out, const json& files) {
   }
 }
 
-// The first half of each digest: enough to compare by eye.
+// The first half of each digest, which suffices for a comparison by eye.
 void Digests(std::string* out, const json& digests) {
   absl::StrAppend(out, "Digests (their first half)\n");
-  // Of all: what is frozen has fewer than what is trained, and buffers have one of their own.
+  // The planes of all parameters: frozen ones have fewer than trained ones, and buffers one of
+  // their own.
   std::set<std::string> planes;
   size_t longest = 9;
   for (const auto& [name, of] : digests.items()) {
@@ -216,7 +217,7 @@ void Digests(std::string* out, const json& digests) {
   }
 }
 
-// From which steps on the run is not the one that was asked for first.
+// The steps from which on the run's settings changed.
 void Changes(std::string* out, const json& changes) {
   for (const json& change : changes) {
     Field(out, absl::StrCat("from step ", change["step"].get<int64_t>()),
@@ -232,7 +233,7 @@ std::string IdentityText(const json& run) {
   return out;
 }
 
-// "0.5123 at step 12".
+// Returns "0.5123 at step 12".
 std::string LossText(const json& row) {
   const json& loss = row["loss"];
   return absl::StrCat(
@@ -240,7 +241,7 @@ std::string LossText(const json& row) {
       " at step ", row["step"].get<int64_t>());
 }
 
-// A path, or several.
+// Joins one path, or several.
 std::string GivenText(const json& given) {
   if (given.is_string()) return Text(given);
   std::string text;
@@ -250,7 +251,7 @@ std::string GivenText(const json& given) {
   return text;
 }
 
-// The directories that the state is in, each with its bytes.
+// The directories that have the state, each with its bytes.
 void States(std::string* out, const json& files) {
   std::map<std::string, uint64_t> bytes;
   for (const json& file : files) {

@@ -1,4 +1,4 @@
-// `spillway inspect`: what a path is, and what it holds.
+// `spillway inspect`: tells what a path is, and what it contains.
 #pragma once
 
 #include <string>
@@ -19,8 +19,9 @@ namespace spillway {
 absl::StatusOr<nlohmann::json> Inspect(const std::string& path,
                                        const InspectProgress& progress = {}, bool digests = true);
 
-// The same for people, 80 columns but where names and paths are longer; control characters of names
-// and metadata are \xNN. Of a run without digests: what it is and how far, in a dozen lines.
+// The result of Inspect as text, in 80 columns unless names or paths are longer; control characters
+// of names and metadata are shown as \xNN. For a run without digests: its kind and progress, in a
+// dozen lines.
 std::string InspectText(const nlohmann::json& json);
 
 }  // namespace spillway

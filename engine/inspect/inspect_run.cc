@@ -23,7 +23,7 @@ absl::StatusOr<nlohmann::json> DigestState(const StateSource& source,
   uint64_t done_bytes = 0;
   const auto& planes = source.layout.planes();
   nlohmann::json digests = nlohmann::json::object();
-  // The digests of the unit at hand: [parameter][plane].
+  // The digests of the current unit: [parameter][plane].
   std::vector<std::deque<Digest>> open;
   int unit_at_hand = -1;
   auto close = [&] {
@@ -49,7 +49,7 @@ absl::StatusOr<nlohmann::json> DigestState(const StateSource& source,
         for (const ParameterPiece& piece :
              PiecesOf(source.model.units[tile.unit], tile.first_parameter, tile.parameters)) {
           for (int p = 0; p < source.layout.NumPlanes(tile.unit); ++p) {
-            // What parameters share counts for each of them.
+            // The parameters' shared part counts for each of them.
             const uint64_t shared = planes[p].parameters;
             const uint64_t begin = piece.offset / shared * shared;
             const uint64_t end = (piece.offset + piece.count + shared - 1) / shared * shared;
@@ -142,7 +142,7 @@ absl::StatusOr<nlohmann::json> InspectRun(const std::string& output,
   ReadLastCommit(output, [&] {
     json = InspectCommit(CommitManifestPath(output), progress, digests);
     return json.status();
-  }).IgnoreError();  // it is that of the last call
+  }).IgnoreError();  // the error is that of the last call
   if (absl::IsNotFound(json.status())) {
     return absl::NotFoundError(absl::StrCat("there is no commit in ", output));
   }

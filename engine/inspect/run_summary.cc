@@ -18,14 +18,14 @@ namespace {
 
 using nlohmann::json;
 
-// Rows are some hundred bytes; the last one is in the last of them.
+// Rows have some hundred bytes, so this end of the file contains the last one.
 constexpr std::streamoff kTailBytes = 64 << 10;
 
 json LossOf(const json& row) {
   return {{"step", row["step"]}, {"loss", row.value("loss", json())}};
 }
 
-// The first and the last row of metrics.jsonl, however long it is.
+// The first and the last row of metrics.jsonl, in constant time.
 json Losses(const std::string& path) {
   json losses = json::array();
   std::ifstream in(path, std::ios::binary);
@@ -56,7 +56,7 @@ json HeldOut(const std::string& path) {
   return held_out;
 }
 
-// As it was given to the run.
+// The setting's value as given to the run.
 json Given(const json& config, const char* name) {
   const auto found = config.is_object() ? config.find(name) : config.end();
   return found != config.end() && found->is_object() ? found->value("value", json()) : json();

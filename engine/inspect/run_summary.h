@@ -10,8 +10,8 @@ namespace spillway {
 
 // {"state", "message", "steps", "started", "model", "data", "optimizer", "loss": [{step, loss},
 // ...] (the first and the last row), "held_out": {step, loss, best_step}, "exported"}. `directory`:
-// an OUTPUT, or a copy of a commit, of which little is known. "state" is run.json's, but "killed"
-// where it says "running" and no process has the run.
+// an OUTPUT, or a copy of a commit, which has few of these. "state" is run.json's, but "killed" if
+// it says "running" and no process runs it.
 nlohmann::json SummaryOfRun(const std::string& directory);
 
 }  // namespace spillway

@@ -1,4 +1,4 @@
-// The activations of transformers' configs.
+// The activations in transformers' configs.
 #pragma once
 
 #include <torch/types.h>
@@ -7,7 +7,7 @@
 
 namespace spillway {
 
-// Elementwise; result has x's shape and dtype.
+// Elementwise; the result has x's shape and dtype.
 torch::Tensor Activate(Activation activation, const torch::Tensor& x);
 
 }  // namespace spillway

@@ -5,20 +5,20 @@ namespace {
 
 using torch::Tensor;
 
-// [.., key-value heads, size] -> [.., heads, size]: each serves as many queries in a row.
+// [.., key-value heads, size] -> [.., heads, size]: each is repeated for consecutive query heads.
 Tensor ForEachQuery(const Tensor& x, int64_t heads) {
   const int64_t kept = x.size(2);
   if (kept == heads) return x;
   return x.unsqueeze(3).expand({-1, -1, -1, heads / kept, -1}).flatten(2, 3);
 }
 
-// Which kernel LibTorch takes may depend on whether a gradient is wanted: it always is, so that a
-// forward without a graph has the bits of one that keeps it.
+// LibTorch may choose its kernel by whether a gradient is needed. It is always requested, so that a
+// forward without a graph has the same bits as one with a graph.
 Tensor Wanted(const Tensor& x) {
   return torch::GradMode::is_enabled() ? x : x.detach().requires_grad_();
 }
 
-// Every row one text.
+// Attention if every row is one text.
 Tensor AttendInRows(const UnitContext& context, const AttentionHeads& heads,
                     const AttentionOptions& options) {
   const int64_t length = heads.keys.size(1);
@@ -44,8 +44,8 @@ Tensor AttendInRows(const UnitContext& context, const AttentionHeads& heads,
   return mixed.transpose(1, 2).flatten(2);
 }
 
-// Each text by itself, as if it were alone in the batch: no mask is needed. All rows are cut in one
-// go, so that backward puts the texts' gradients side by side and adds nothing up.
+// Attention within each text, as if it were alone in the batch, without a mask. All rows are split
+// at once, so that backward concatenates the texts' gradients instead of adding them.
 Tensor AttendInTexts(const UnitContext& context, const AttentionHeads& heads,
                      const AttentionOptions& options) {
   const std::vector<int64_t>& texts = context.texts();
@@ -64,7 +64,7 @@ Tensor AttendInTexts(const UnitContext& context, const AttentionHeads& heads,
     const int64_t within = first % length;
     TORCH_CHECK(texts[i] > 0 && within + texts[i] <= length, "text ", i, " of ", texts[i],
                 " positions does not end in its row of ", length);
-    // In its row's dropout it has sites of its own.
+    // Each text has dropout sites of its own within its row.
     if (within == 0) own.first_site = options.first_site;
     mixed.push_back(AttendInRows(
         context.ForSample(first / length),

@@ -1,5 +1,5 @@
-// Attention on heads, causal or not: grouped keys and values, windows, dropout and biases. Which of
-// the ways there are computes it depends on shapes and options alone.
+// Attention on heads, causal or not: grouped keys and values, windows, dropout and biases. The
+// implementation is chosen by shapes and options alone.
 #pragma once
 
 #include <torch/types.h>
@@ -9,16 +9,15 @@
 namespace spillway {
 
 // Queries [samples, T, heads, size], keys and values [samples, n, key-value heads, size], whose
-// number divides that of the heads; of any strides. n is T where a text attends to itself.
+// number divides that of the heads; any strides. n is T if a text attends to itself.
 struct AttentionHeads {
   torch::Tensor queries, keys, values;
-  // All three side by side [samples, T, 3 * heads * size], where a model makes them so and there
-  // are no biases.
+  // All three as [samples, T, 3 * heads * size], if the model computes them so and has no biases.
   torch::Tensor fused = {};
 };
 
-// -> [samples, T, heads * size]. A query sees itself and all before it in its text, or the last
-// options.window of them; where options.causal is not set, all of options.visible.
+// -> [samples, T, heads * size]. A query attends to itself and all earlier positions in its text,
+// or to the last options.window of them; without options.causal, to all of options.visible.
 torch::Tensor Attend(const UnitContext& context, const AttentionHeads& heads,
                      const AttentionOptions& options);
 

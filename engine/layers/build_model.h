@@ -1,4 +1,4 @@
-// The one place that knows which code computes the model of a config.json.
+// Chooses the code that computes the model of a config.json.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -3,7 +3,7 @@
 namespace spillway {
 namespace {
 
-// A micro-batch's scores of tokens, all at once: they are few, and samples stay whole.
+// All scores of a micro-batch's tokens at once: they are few, and samples are not split.
 constexpr int64_t kAllRows = int64_t{1} << 40;
 
 using torch::Tensor;

@@ -1,5 +1,5 @@
-// Losses of labels given to texts or to their tokens, as transformers' *ForSequenceClassification
-// and *ForTokenClassification have them.
+// Losses for labels of texts or of tokens, like transformers' *ForSequenceClassification and
+// *ForTokenClassification.
 #pragma once
 
 #include <memory>
@@ -16,9 +16,9 @@ namespace spillway {
 //   multi-label   labels [samples, labels] fp32, 0 or 1: binary cross-entropy of each
 //   regression    labels [samples, labels] fp32, [samples] of one: the square of each difference
 //
-// Judged are the label with the highest score, the first of several, of tokens with kBetweenTexts
-// after each sample's; of each label whether its score is above 0; the scores themselves. A config
-// that leaves the problem to the data is a single label's.
+// Predictions are the label with the highest score, the first of several; for tokens these with
+// kBetweenTexts after each sample; for multi-label whether each score is above 0; for regression
+// the scores. A config that leaves the problem to the data means single label.
 std::shared_ptr<const LossUnit> NewLabelLoss(const ClassifierConfig& config);
 
 }  // namespace spillway

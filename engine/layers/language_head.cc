@@ -8,7 +8,7 @@ using torch::Tensor;
 
 int64_t LanguageHead::ChunkRows() const { return LossChunkRows(config_.vocabulary); }
 
-// Own or borrowed, the matrix comes last.
+// The matrix, own or borrowed, is the last parameter.
 Tensor LanguageHead::LossSum(const UnitContext& context, const Parameters& p, const Tensor& x,
                              const Tensor& labels) const {
   return CrossEntropySum(Final(context, p, x), p.back(), labels, context.fp32_products(),

@@ -1,4 +1,5 @@
-// The loss unit of a stack that gives tokens: logits over the vocabulary, and their cross-entropy.
+// The loss unit of a stack that predicts tokens: logits over the vocabulary, and their
+// cross-entropy.
 #pragma once
 
 #include <torch/types.h>
@@ -32,8 +33,8 @@ class LanguageHead : public LossUnit, protected TransformerPart {
                        const torch::Tensor& x) const override;
 
  private:
-  // What the matrix, own or borrowed, is multiplied by: normalised, where no unit of its own did
-  // so, and as wide as the matrix.
+  // The input of the logits' product: normalised, unless a unit of its own has done so, and as wide
+  // as the matrix.
   torch::Tensor Final(const UnitContext& context, const Parameters& p,
                       const torch::Tensor& x) const;
 

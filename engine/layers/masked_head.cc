@@ -52,7 +52,7 @@ class MaskedLoss : public LanguageHead {
   struct Rows {
     Tensor x, labels;
   };
-  // Of a GPU that would be a wait for all that was put into its stream.
+  // On a GPU this would wait for all work in its stream.
   static Rows Masked(const Tensor& x, const Tensor& labels) {
     if (!labels.device().is_cpu()) return {x, labels};
     const Tensor rows = labels.ne(kIgnoredLabel).nonzero().squeeze(1);

@@ -1,5 +1,5 @@
-// What finds masked tokens in an encoder, as transformers' *ForMaskedLM have it: a dense layer and
-// a norm, and logits over the vocabulary with a bias.
+// The head of an encoder that predicts masked tokens, like transformers' *ForMaskedLM: a dense
+// layer and a norm, and logits over the vocabulary with a bias.
 #pragma once
 
 #include <memory>
@@ -10,13 +10,13 @@
 
 namespace spillway {
 
-// The unit "transform": x [samples, T, hidden] -> N(act(dense(x))), of x's shape.
+// Unit "transform": x [samples, T, hidden] -> N(act(dense(x))), of x's shape.
 std::shared_ptr<const Unit> NewTransformUnit(std::shared_ptr<const TransformerConfig> config,
                                              const TransformerUnit& unit);
 
-// The loss unit "head": cross-entropy of the tokens that are to be found. On the CPU logits are
-// computed of those alone. Judged is how many of a call's are the likeliest token, the first of
-// several; the quality is the accuracy.
+// The loss unit "head": cross-entropy of the masked tokens. On the CPU only their logits are
+// computed. Predictions are right if they are the likeliest token, the first of several; the
+// quality is the accuracy.
 std::shared_ptr<const LossUnit> NewMaskedLoss(std::shared_ptr<const TransformerConfig> config,
                                               const TransformerUnit& unit,
                                               std::vector<BorrowedParameter> borrowed);

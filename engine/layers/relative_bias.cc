@@ -28,7 +28,7 @@ class RelativeBiasUnit : public Unit, TransformerPart {
 
   int64_t KeptPerPosition() const override { return 0; }
 
-  // Of all positions so far.
+  // The biases of all positions so far.
   Tensor ForwardNext(const UnitContext& context, const Parameters& p, const Tensor& x,
                      const TextPosition& at) const override {
     return BiasesOf(p, at.first + x.size(1));
@@ -42,8 +42,8 @@ class RelativeBiasUnit : public Unit, TransformerPart {
     // A copy from memory that is not pinned would wait for the stream.
     if (table.is_cuda()) buckets = buckets.pin_memory();
     buckets = buckets.to(table.device(), /*non_blocking=*/true);
-    // A product with ones and zeros, so that gradients of a bucket are summed in fp32 in an order
-    // that nothing changes.
+    // A product with ones and zeros, so that gradients of a bucket are summed in fp32 in a fixed
+    // order.
     const Tensor picked = torch::one_hot(buckets, config_.relative_buckets).to(torch::kFloat32);
     return torch::matmul(table.t().to(torch::kFloat32), picked.t()).to(table.scalar_type());
   }
@@ -56,7 +56,7 @@ class RelativeBiasUnit : public Unit, TransformerPart {
 Tensor BucketsOfDistances(int64_t queries, int64_t keys, int64_t buckets, int64_t farthest,
                           bool causal) {
   const Tensor distances = torch::arange(1 - queries, keys, torch::kInt64);
-  Tensor first = torch::zeros_like(distances);  // of the buckets of the distance's side
+  Tensor first = torch::zeros_like(distances);  // first bucket of the distance's side
   Tensor far;
   if (causal) {
     far = -distances.clamp_max(0);
@@ -65,7 +65,7 @@ Tensor BucketsOfDistances(int64_t queries, int64_t keys, int64_t buckets, int64_
     first = distances.gt(0).to(torch::kInt64) * buckets;
     far = distances.abs();
   }
-  // In fp32 step by step, as transformers' _relative_position_bucket.
+  // Each operation in fp32, as in transformers' _relative_position_bucket.
   const int64_t exact = buckets / 2;
   const double ranges = std::log(static_cast<double>(farthest) / static_cast<double>(exact));
   const Tensor ranged =

@@ -18,7 +18,7 @@ constexpr double kNormEpsilon = 1e-5;
 constexpr double kNormMomentum = 0.1;
 constexpr int kParametersOfConvolution = 3;
 
-// What units with convolutions have in common.
+// Common part of units with convolutions.
 class ConvolutionUnit : public Unit {
  public:
   ConvolutionUnit(const ResNetConfig& config, ResNetUnit unit)
@@ -29,7 +29,7 @@ class ConvolutionUnit : public Unit {
         buffers_(BuffersOf(unit_)) {}
 
   std::string name() const override { return unit_.name; }
-  // Strides are in no parameter's shape.
+  // Strides do not appear in any parameter's shape.
   std::string kind() const override {
     std::string kind = absl::StrCat("resnet ", static_cast<int>(unit_.kind));
     for (const ResNetConvolution& one : all_)
@@ -40,7 +40,7 @@ class ConvolutionUnit : public Unit {
   std::vector<BufferSpec> buffers() const override { return buffers_; }
 
  protected:
-  // x through the convolution of that number among all, and its norm.
+  // Applies the convolution with that number in the unit, and its norm.
   Tensor Convolve(const UnitContext& context, const Tensors& p, size_t number,
                   const Tensor& x) const {
     const ResNetConvolution& one = all_[number];

@@ -1,6 +1,5 @@
-// A residual network that classifies pictures, as a Model. Parameters and buffers carry
-// transformers' names and shapes (ResNetForImageClassification), so what is trained here loads
-// there.
+// A residual network that classifies pictures, as a Model. Parameters and buffers have
+// transformers' names and shapes (ResNetForImageClassification), so trained weights load there.
 //
 //   embedder    pictures [samples, channels, height, width] -> a convolution of 7 x 7, its batch
 //               norm and the activation, and the largest of each 3 x 3: sides are quartered
@@ -9,9 +8,9 @@
 //   loss        engine/layers/label_loss.h
 //
 // A batch norm in training uses the mean and the variance of its micro-batch, and moves the running
-// ones by a tenth (of the variance over n - 1), once a micro-batch; in evaluation it uses those.
-// Both are in fp32, in runs of 16 bits too. Another micro-batch size is another model, as in torch;
-// of several ranks each has its own statistics.
+// ones by a tenth (the variance over n - 1), once a micro-batch; evaluation uses the running ones.
+// All are in fp32, also in 16-bit runs. As in torch, results depend on the size of the micro-batch;
+// each of several ranks has its own statistics.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -9,7 +9,7 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// 1 / sqrt(mean(x^2) + epsilon), of fp32: [..., 1].
+// 1 / sqrt(mean(x^2) + epsilon) for fp32 x: [..., 1].
 Tensor InverseRms(const Tensor& x, double epsilon) {
   return x.square().mean(-1, /*keepdim=*/true).add_(epsilon).rsqrt_();
 }

@@ -15,7 +15,7 @@ using Scaling = RotaryConfig::Scaling;
 
 constexpr double kPi = 3.14159265358979323846;
 
-// base^(2 i / size) for i from 0 on, in fp32 as transformers has it.
+// base^(2 i / size) for i from 0 on, in fp32 as in transformers.
 Tensor Wavelengths(const RotaryConfig& config, double base, const torch::Device& where) {
   const Tensor exponents =
       torch::arange(0, config.size, 2, torch::TensorOptions(where).dtype(torch::kFloat32)) /
@@ -23,8 +23,8 @@ Tensor Wavelengths(const RotaryConfig& config, double base, const torch::Device&
   return torch::pow(base, exponents);
 }
 
-// arXiv 2309.00071, section 3.2: dimensions that turn often keep their frequency, those that turn
-// seldom are stretched.
+// YaRN (arXiv 2309.00071, section 3.2): dimensions with high frequencies keep them, those with low
+// frequencies are interpolated.
 Tensor YarnFrequencies(const RotaryConfig& config, const torch::Device& where) {
   const auto dimension = [&](double turns) {
     return static_cast<double>(config.size) *
@@ -61,8 +61,8 @@ Tensor Llama3Frequencies(const RotaryConfig& config, const torch::Device& where)
   return torch::where(between, mixed, scaled);
 }
 
-// transformers' _compute_longrope_parameters: each pair has a factor of its own, another in texts
-// that are longer than those of pre-training.
+// LongRoPE, as in transformers' _compute_longrope_parameters: each pair has a factor of its own,
+// and a second one for texts longer than those of pre-training.
 Tensor LongRopeFrequencies(const RotaryConfig& config, int64_t length, const torch::Device& where) {
   const std::vector<double>& factors =
       length > config.positions ? config.long_factors : config.short_factors;
@@ -94,7 +94,7 @@ Tensor FrequenciesOf(const RotaryConfig& config, int64_t length, const torch::De
   TORCH_CHECK(false, "unknown RoPE scaling");
 }
 
-// `sign` -1 turns back.
+// `sign` -1 rotates backwards.
 Tensor Turn(const Tensor& x, const Tensor& cosines, const Tensor& sines, double sign) {
   const int64_t half = cosines.size(-1);
   const Tensor wide = x.narrow(-1, 0, 2 * half).to(torch::kFloat32);

@@ -1,4 +1,4 @@
-// Rotary position embeddings (arXiv 2104.09864) with the scalings of transformers.
+// Rotary position embeddings (arXiv 2104.09864) with transformers' scalings.
 #pragma once
 
 #include <torch/types.h>
@@ -15,17 +15,17 @@ struct RotaryAngles {
   torch::Tensor cosines, sines;
 };
 
-// Of the positions [first, first + count) of a text, made where they are used, so that nothing
-// waits for a device. Dynamic scaling goes by how long the text is then.
+// Angles of the positions [first, first + count) of a text, computed on the device, so that nothing
+// waits for it. Dynamic scaling depends on the text's length so far.
 RotaryAngles AnglesOf(const RotaryConfig& config, int64_t first, int64_t count,
                       const torch::Device& where);
 
-// Of texts that follow one another, each of its own positions from 0 on.
+// Angles of consecutive texts, each with positions from 0 on.
 RotaryAngles AnglesOfTexts(const RotaryConfig& config, const std::vector<int64_t>& texts,
                            const torch::Device& where);
 
-// x [samples, T, heads, head size]: in the first `size` elements of each head, pairs (i, i + size /
-// 2) are turned by the angle of their position. In fp32, rounded once; backward turns back.
+// x [samples, T, heads, head size]: rotates pairs (i, i + size / 2) in the first `size` elements of
+// each head by the angle of their position. In fp32, rounded once; backward rotates back.
 torch::Tensor Rotate(const torch::Tensor& x, const RotaryAngles& angles);
 
 }  // namespace spillway

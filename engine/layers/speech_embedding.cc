@@ -18,8 +18,8 @@ constexpr int kDropoutSite = 0;
 constexpr int kFramesMaskSite = 1;
 constexpr int kBandsMaskSite = 2;
 
-// Where masks of one sample begin, among `length`: as many as the share asks for, the last one by
-// chance, none twice.
+// Draws the starts of one sample's masks within `length`, without duplicates: their number follows
+// from the share, rounded up or down at random.
 std::vector<int64_t> MaskStarts(const UnitContext& context, int64_t row, int site,
                                 const SpeechMask& mask, int64_t length) {
   const uint64_t chance = context.RandomBits(row, site, 0);

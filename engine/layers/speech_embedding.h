@@ -1,4 +1,4 @@
-// The first unit of an encoder that hears: frames of a sound become hidden states.
+// The first unit of a speech encoder, which turns frames of a sound into hidden states.
 #pragma once
 
 #include <torch/types.h>
@@ -10,13 +10,13 @@
 
 namespace spillway {
 
-// Silences what SpecAugment would of x [samples, bands, frames], in training: a copy, or x where
-// nothing is. Drawn by (seed, step, sample, unit).
+// Applies SpecAugment's masks to x [samples, bands, frames] in training: returns a copy, or x
+// without masks. Drawn by (seed, step, sample, unit).
 torch::Tensor MaskSpeech(const UnitContext& context, const torch::Tensor& x,
                          const SpeechConfig& config);
 
-// The batch's inputs [samples, bands, frames] fp32 -> [samples, positions, D]: both convolutions,
-// each with its activation, the second one in steps of two frames; positions are added. REQUIRES:
+// The batch's inputs [samples, bands, frames] fp32 -> [samples, positions, D]: two convolutions,
+// each with its activation, the second one with stride 2; positions are added. REQUIRES:
 // config->speech.
 std::shared_ptr<const Unit> NewSpeechEmbeddingUnit(std::shared_ptr<const TransformerConfig> config,
                                                    const TransformerUnit& unit);

@@ -23,7 +23,7 @@ namespace {
 using torch::Tensor;
 using Role = ParameterRole;
 
-// Dropout sites of a block; attention takes those from its first on.
+// Dropout sites of a block; attention uses the following ones.
 constexpr int kAttentionOutputSite = 0;
 constexpr int kMlpOutputSite = 1;
 constexpr int kAttentionSite = 2;
@@ -33,7 +33,7 @@ constexpr int kCrossAttentionSite = kCrossOutputSite + 2;
 
 class EmbeddingUnit : public Unit, TransformerPart {
  public:
-  // `input`: the field that ids are; "": the batch's inputs.
+  // `input`: the field that has the ids; "": the batch's inputs.
   EmbeddingUnit(std::shared_ptr<const TransformerConfig> config, const TransformerUnit& unit,
                 std::string input, std::vector<BorrowedParameter> borrowed)
       : TransformerPart(std::move(config), unit),
@@ -66,7 +66,7 @@ class EmbeddingUnit : public Unit, TransformerPart {
   }
 
  private:
-  // With what else is added, and normalised, where the model does so.
+  // Adds the other embeddings, and the norm if the model has one.
   Tensor Complete(const UnitContext& context, const Parameters& p, Tensor sum) const {
     if (Has(Role::kTokenTypes)) {
       sum = sum + TokenEmbedding(context.field(kTokenTypesField), Weight(p, Role::kTokenTypes));
@@ -75,7 +75,7 @@ class EmbeddingUnit : public Unit, TransformerPart {
     return left ? Normalise(p, Role::kEmbeddingNorm, sum) : sum;
   }
 
-  // transformers' create_position_ids_from_input_ids, its padding's row included.
+  // transformers' create_position_ids_from_input_ids, including the padding's row.
   Tensor EmbedPadded(const Parameters& p, const Tensor& ids) const {
     const Tensor counts = ids.ne(config_.position_offset - 1);
     const Tensor rows = torch::cumsum(counts, 1) * counts + (config_.position_offset - 1);
@@ -83,7 +83,7 @@ class EmbeddingUnit : public Unit, TransformerPart {
            TokenEmbedding(rows, Weight(p, Role::kPositions), {}, config_.position_offset - 1);
   }
 
-  // `first`: the position of the first id, where all are of one text.
+  // `first`: the position of the first id, if all are of one text.
   Tensor Embed(const UnitContext& context, const Parameters& p, const Tensor& ids,
                int64_t first) const {
     const Tensor tokens = Weight(p, Role::kTokens);
@@ -104,7 +104,7 @@ class EmbeddingUnit : public Unit, TransformerPart {
       if (positions) wide = wide + positions->narrow(0, 0, ids.size(1));
     }
     if (!in_texts || !Has(Role::kPositions)) return wide;
-    // Rows of the matrix, looked up as tokens are.
+    // Rows of the matrix, looked up like tokens.
     std::vector<Tensor> rows;
     for (const int64_t text : context.texts()) {
       rows.push_back(torch::arange(first, first + text, ids.options().dtype(torch::kInt64)));
@@ -118,8 +118,7 @@ class EmbeddingUnit : public Unit, TransformerPart {
 
 class BlockUnit : public Unit, TransformerPart {
  public:
-  // `reads`: the unit of the stack's biases, then that of the encoder's output, where there are
-  // any.
+  // `reads`: the unit of the stack's biases, then that of the encoder's output, if they exist.
   BlockUnit(std::shared_ptr<const TransformerConfig> config, const TransformerUnit& unit,
             std::vector<int> reads)
       : TransformerPart(std::move(config), unit),
@@ -147,7 +146,7 @@ class BlockUnit : public Unit, TransformerPart {
     return Finish(context, p, x, attended, SeenOf(context, p, context.values().back()));
   }
 
-  // Keys, then values; of a source what this text attends to.
+  // Keys, then values; for a source those that this text attends to.
   int64_t KeptPerPosition() const override {
     if (!config_.causal) return -1;
     return 2 * (config_.encoder ? config_.heads : config_.key_value_heads) * config_.head_size;
@@ -180,7 +179,7 @@ class BlockUnit : public Unit, TransformerPart {
   }
 
  private:
-  // What a decoder attends to of its encoder's output: [samples, n, heads, size].
+  // The encoder's output as a decoder attends to it: [samples, n, heads, size].
   struct Seen {
     Tensor keys, values;
     Tensor visible;  // AttentionOptions::visible
@@ -195,7 +194,7 @@ class BlockUnit : public Unit, TransformerPart {
         context.batch() == nullptr || config_.hears() ? Tensor() : context.field(kVisibleField)};
   }
 
-  // Keys and values [1, n, heads, size] side by side in rows of one position each, and out of them.
+  // Stores keys and values [1, n, heads, size] in one row per position, and the reverse.
   static void Keep(const Tensor& keys, const Tensor& values, const Tensor& rows) {
     const int64_t width = keys.size(2) * keys.size(3);
     rows.narrow(1, 0, width).copy_(keys[0].flatten(1));
@@ -243,7 +242,7 @@ class BlockUnit : public Unit, TransformerPart {
     return found;
   }
 
-  // Of x's positions.
+  // The angles of x's positions.
   RotaryAngles AnglesIn(const UnitContext& context, const Tensor& x, int64_t first) const {
     const std::vector<int64_t>& texts = context.texts();
     if (texts.empty()) return AnglesOf(config_.rotary, first, x.size(1), x.device());
@@ -252,7 +251,8 @@ class BlockUnit : public Unit, TransformerPart {
     return {all.cosines.view(sizes), all.sines.view(sizes)};
   }
 
-  // What comes after attention, whose result is `attended`. `seen`: of the encoder, if any.
+  // Computes the rest of the block after attention, whose result is `attended`. `seen`: the
+  // encoder's output, if any.
   Tensor Finish(const UnitContext& context, const Parameters& p, const Tensor& x,
                 const Tensor& attended, const Seen& seen) const {
     const double drop = config_.residual_dropout;
@@ -282,7 +282,7 @@ class BlockUnit : public Unit, TransformerPart {
     TORCH_CHECK(false, "unknown order of a layer");
   }
 
-  // Every position attends to all of the source.
+  // Every position attends to the whole source.
   Tensor AttendToSource(const UnitContext& context, const Parameters& p, const Tensor& x,
                         const Seen& seen) const {
     const Tensor queries =
@@ -335,7 +335,7 @@ class BlockUnit : public Unit, TransformerPart {
   const std::vector<int> reads_;
 };
 
-// The norm behind a stack's layers.
+// The norm after a stack's layers.
 class NormUnit : public Unit, TransformerPart {
  public:
   NormUnit(std::shared_ptr<const TransformerConfig> config, const TransformerUnit& unit)

@@ -1,6 +1,6 @@
-// What a TransformerConfig describes as a Model: units "embedding", "h.0" .. "h.N-1" and the loss
-// unit "head" of a language model, or "classifier" and the loss unit "loss" of an encoder.
-// Parameters carry transformers' names and shapes, so what is trained here loads there.
+// The model of a TransformerConfig: units "embedding", "h.0" .. "h.N-1" and the loss unit "head" of
+// a language model, or "classifier" and the loss unit "loss" of an encoder. Parameters have
+// transformers' names and shapes, so trained weights load there.
 //
 //   embedding   rows of the tokens, with learned positions where there are; inputs [samples, T]
 //               int64 -> [samples, T, D]. An encoder's are of engine/torch/text_batch.h
@@ -13,11 +13,11 @@
 //   classifier  scores of labels from the first position; [samples, T, D] -> [samples, labels]
 //   loss        engine/layers/label_loss.h
 //
-// With an encoder, what the decoder attends to is its last unit's output, a value; batches have the
-// fields of engine/torch/text_batch.h for both.
+// With an encoder, the decoder attends to the output of the encoder's last unit, a value; batches
+// have the fields of engine/torch/text_batch.h for both.
 //
-// Logits, loss and gradients are transformers' within rounding; attention with dropout keeps no
-// T x T matrix between forward and backward.
+// Logits, loss and gradients equal transformers' within rounding; attention with dropout keeps no T
+// x T matrix between forward and backward.
 #pragma once
 
 #include "absl/status/statusor.h"

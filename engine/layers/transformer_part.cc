@@ -13,7 +13,7 @@ TransformerPart::TransformerPart(std::shared_ptr<const TransformerConfig> config
     index_[static_cast<int>(parameter.role)][parameter.is_bias] = static_cast<int>(specs_.size());
     specs_.push_back(parameter);
   }
-  // What is borrowed comes behind what is owned.
+  // Borrowed parameters follow the unit's own.
   if (unit.borrows_tokens) {
     index_[static_cast<int>(ParameterRole::kTokens)][0] = static_cast<int>(specs_.size());
   }

@@ -7,8 +7,8 @@
 namespace spillway {
 namespace {
 
-// That ranks agree on one after the other at a step's end and the next one's begin, when updates
-// wait for the norm: its two numbers, whether to stop, labels.
+// Number of agreements, one after the other, between a step and the next if updates wait for the
+// norm: its two numbers, whether to stop, the labels.
 constexpr int kAgreementsAtTheTurn = 4;
 
 }  // namespace

@@ -1,4 +1,5 @@
-// How fast ranks exchange weights and gradients, and a plan's clock from that. Plain values.
+// Rates at which ranks exchange weights and gradients, and the plan's clock made from them. Plain
+// values.
 #pragma once
 
 #include <string>
@@ -10,22 +11,22 @@
 
 namespace spillway {
 
-// Of the bytes that a rank sends, and what an exchange takes however small it is.
+// Rates in bytes that one rank sends, and the fixed time of one exchange.
 struct CollectiveRates {
-  double gather_bytes_per_second = 0;  // need not be set where every rank has all weights
-  double sum_bytes_per_second = 0;     // with the arithmetic
+  double gather_bytes_per_second = 0;  // need not be set if every rank has all weights
+  double sum_bytes_per_second = 0;     // including the arithmetic
   double latency_seconds = 0;
 
   friend bool operator==(const CollectiveRates&, const CollectiveRates&) = default;
 };
 
-// What is taken where nobody has measured any: a network card of 10 Gbit/s.
+// Default for ranks that have not been measured: a network card of 10 Gbit/s.
 inline constexpr CollectiveRates kAssumedRates = {1.25e9, 1.25e9, 1e-4};
 
-// "0.39 GB/s gathered, 0.092 GB/s summed, 0.14 ms each"; a gather rate of 0 is left out.
+// Returns "0.39 GB/s gathered, 0.092 GB/s summed, 0.14 ms each"; a gather rate of 0 is left out.
 std::string RatesText(const CollectiveRates& rates);
 
-// `compute_seconds`: [op of schedule.compute], alone on the machine.
+// `compute_seconds`: [op of schedule.compute], the seconds of each operation alone on the machine.
 CollectiveClock ClockOfRanks(const ShardedSchedule& schedule, const GradientSumOptions& sums,
                              const std::vector<double>& compute_seconds,
                              const CollectiveRates& rates);

@@ -7,7 +7,7 @@ int BucketsOf(const GradientSumOptions& sums, uint64_t parameters) {
   return static_cast<int>((parameters + sums.bucket_parameters - 1) / sums.bucket_parameters);
 }
 
-// To one rank, of so many.
+// Bytes of `parameters` values in the exchange format, sent to one rank.
 uint64_t BytesOf(const GradientSumOptions& sums, uint64_t parameters) {
   const uint64_t bucket = sums.bucket_parameters;
   return parameters / bucket * ExchangedBytes(sums.format, bucket) +
@@ -29,7 +29,7 @@ ActionTraffic SumTraffic(const GradientSumOptions& sums, uint64_t shard_paramete
     traffic.exchanges += BucketsOf(sums, shard_parameters);
   }
   if (replicas > 1) {
-    // Portions to whom sums them, and their fp32 sums back.
+    // Each portion goes to the rank that sums it, and the fp32 sums come back.
     const uint64_t portion = shard_parameters / replicas;
     traffic.bytes += (BytesOf(sums, portion) + portion * sizeof(float)) * (replicas - 1);
     traffic.exchanges += BucketsOf(sums, portion) + 1;

@@ -14,7 +14,7 @@ namespace spillway {
 namespace {
 
 constexpr char kBecauseOfRank[] = "stopped because of rank ";
-// Beyond absl's codes: kResourceExhausted of which the exit code knows more.
+// A code beyond absl's: kResourceExhausted with an exit code of its own (the run does not fit).
 constexpr int64_t kDoesNotFit = 256;
 
 constexpr char kNotAnswered[] = " has not answered for ";
@@ -43,7 +43,7 @@ absl::StatusOr<std::vector<int64_t>> AllGatherCount(Collectives& ranks, int64_t 
 }
 
 absl::StatusOr<std::vector<std::string>> AllGatherText(Collectives& ranks, const std::string& own) {
-  // As pieces of one length, the texts' own lengths first.
+  // Texts are exchanged padded to one length, after an exchange of their own lengths.
   ASSIGN_OR_RETURN(const std::vector<int64_t> lengths, AllGatherCount(ranks, own.size()));
   const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
   std::vector<std::string> texts(lengths.size());
@@ -69,13 +69,13 @@ int64_t CodeForOthers(const absl::Status& status) {
 }
 
 absl::Status BecauseOf(int rank, int64_t code, const std::string& message) {
-  // Of what failed on two ranks at once, the one that was told first is enough.
+  // If two ranks fail at once, the failure that arrives first is reported.
   const std::string clean = AsCleanLine(message);
   const std::string text = absl::StrContains(clean, kBecauseOfRank)
                                ? clean
                                : absl::StrCat(kBecauseOfRank, rank, ": ", clean);
   if (code == kDoesNotFit) return DoesNotFitError(text);
-  // Whatever it sent, it has failed.
+  // The sender has failed even if the code it sent is not valid.
   const bool is_code = code > 0 && code <= static_cast<int64_t>(absl::StatusCode::kUnauthenticated);
   return absl::Status(is_code ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kUnknown,
                       text);

@@ -1,8 +1,8 @@
-// What the ranks of a run say to one another: an exchange, from which gathers, sums and
-// agreements are made (below), and plain messages.
+// Communication between the ranks of a run: an exchange, from which gathers, sums and agreements
+// are made (below), and plain messages.
 //
-// An object is one conversation: its calls happen in the same order, with the same sizes, on
-// every rank, from one thread at a time. Conversations that overlap need an object each.
+// An object is one conversation: every rank makes the same calls in the same order with the same
+// sizes, from one thread at a time. Conversations that overlap need an object each.
 #pragma once
 
 #include <cstdint>
@@ -22,69 +22,69 @@ class Collectives {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // `bytes` at send[r] go to rank r, and those that rank r sends here come to receive[r]. What
-  // a rank sends itself is copied, unless both are the same address. Returns when all have come
-  // and nothing of `send` is needed any more. Sends may share addresses with sends, and nothing
-  // else with anything.
+  // Sends `bytes` from send[r] to rank r, and receives into receive[r] what rank r sends here. A
+  // rank's message to itself is copied, unless both addresses are equal. Returns when everything
+  // has arrived and `send` is no longer needed. Sends may share memory with each other, but with
+  // nothing else.
   //
-  // kUnavailable where a rank is gone, kDeadlineExceeded where it does not answer: then no call
-  // succeeds any more.
+  // kUnavailable if a rank is gone, kDeadlineExceeded if it does not answer; every later call
+  // fails, too.
   virtual absl::Status Exchange(absl::Span<const char* const> send, absl::Span<char* const> receive,
                                 uint64_t bytes) = 0;
 
-  // From one rank to one other, which receives as many; errors as of Exchange. No Exchange of
-  // the two is under way.
+  // Sends from this rank to one other, which receives the same number of bytes. Errors as for
+  // Exchange. REQUIRES: no Exchange between the two is under way.
   virtual absl::Status Send(int to, const char* data, uint64_t bytes) = 0;
   virtual absl::Status Receive(int from, char* data, uint64_t bytes) = 0;
 
-  // Sent to other ranks so far. Any thread.
+  // Bytes sent to other ranks so far. Any thread.
   virtual uint64_t sent_bytes() const = 0;
 
-  // Ends a call under way, and every later one, with kCancelled. Any thread.
+  // Ends the current call and every later one with kCancelled. Any thread.
   virtual void Abort() = 0;
 };
 
-// Conversations between ranks; a null one is of a rank alone.
+// Conversations between ranks; all are null if there is one rank.
 struct RankGroups {
-  Collectives* world = nullptr;  // of the compute thread
-  // Of the thread of a step's exchanges (engine/ranks/sharded_step.h), in the memory in which units
-  // are whole: the shard group, and those with the same shard.
+  Collectives* world = nullptr;  // for the compute thread
+  // For the thread of a step's exchanges (engine/ranks/sharded_step.h), in the memory that has the
+  // whole units: the shard group, and the ranks that have the same shard.
   Collectives* group = nullptr;
   Collectives* replicas = nullptr;
-  Collectives* host_replicas = nullptr;  // the latter in the host's memory, before the first step
-  Collectives* commits = nullptr;        // of the thread that makes commits durable
+  Collectives* host_replicas = nullptr;  // `replicas` in the host's memory, before the first step
+  Collectives* commits = nullptr;        // for the thread that makes commits durable
 };
 
-// The same `bytes` of every rank at all + rank * bytes; `own` may be this rank's place there.
+// Gathers `bytes` from every rank at all + rank * bytes; `own` may be this rank's place there.
 absl::Status AllGather(Collectives& ranks, const void* own, void* all, uint64_t bytes);
 
-// Every rank's number, in rank order.
+// Returns every rank's number, in rank order.
 absl::StatusOr<std::vector<double>> AllGatherNumber(Collectives& ranks, double own);
 absl::StatusOr<std::vector<int64_t>> AllGatherCount(Collectives& ranks, int64_t own);
 
-// Every rank's text, in rank order.
+// Returns every rank's text, in rank order.
 absl::StatusOr<std::vector<std::string>> AllGatherText(Collectives& ranks, const std::string& own);
 
-// Rank 0's text, on every rank.
+// Returns rank 0's text on every rank.
 absl::StatusOr<std::string> FromFirstRank(Collectives& ranks, const std::string& text);
 
-// What another rank ended with, told on this one: the exit code (ExitCodeOf) is the same, and
-// "stopped because of rank R: " in front says that it is no failure of this rank's. The message is
-// one line afterwards, without control characters; a code that is none becomes kUnknown.
+// Passes a failure to other ranks: the exit code (ExitCodeOf) stays the same, and the message
+// begins with "stopped because of rank R: ". It becomes one line without control characters; an
+// invalid code becomes kUnknown.
 int64_t CodeForOthers(const absl::Status& status);
 absl::Status BecauseOf(int rank, int64_t code, const std::string& message);
 bool IsBecauseOfAnother(const absl::Status& status);
 
-// kDeadlineExceeded: `rank` was waited for in vain for so long. NotAnswering is its number, also
-// where something was put in front; -1 of other statuses.
+// kDeadlineExceeded: `rank` did not answer within `seconds`. NotAnswering returns its number, also
+// if text was put in front of the message; -1 for other statuses.
 absl::Status HasNotAnswered(int rank, double seconds);
 int NotAnswering(const absl::Status& status);
 
-// OK where every rank's status is; otherwise that of the first rank with another: its own there,
-// BecauseOf it elsewhere. Who has stopped because of another rank is not asked where that one
-// can be.
+// OK if every rank's status is OK; otherwise the failure of the lowest rank: unchanged on that
+// rank, BecauseOf it elsewhere. Failures with a cause of their own come before those that
+// IsBecauseOfAnother recognizes.
 absl::Status Agree(Collectives& ranks, const absl::Status& own);
-// The same where there may be one rank alone (null).
+// Agree, or `own` if there is one rank alone (null).
 inline absl::Status AgreeAll(Collectives* ranks, const absl::Status& own) {
   return ranks == nullptr ? own : Agree(*ranks, own);
 }

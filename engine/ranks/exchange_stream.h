@@ -1,7 +1,7 @@
-// Where whole units are exchanged: in the host's memory, or in a device's, in its stream of
-// exchanges. What stands on it is written once for both.
+// The memory in which whole units are exchanged: the host's, or a device's through its exchange
+// stream. One implementation of the exchanges serves both.
 //
-// Every call returns when its work is done, so that the next may be another rank's. A value; one
+// Every call returns when its work is done, so that other ranks may use the result. A value; one
 // thread.
 #pragma once
 
@@ -14,29 +14,30 @@ namespace spillway {
 
 class ExchangeStream {
  public:
-  // The host's memory.
+  // Exchanges in the host's memory.
   ExchangeStream() = default;
-  // A device's. `page`: kPageBytes of the host's that it knows (RegisterHost). Both outlive it.
+  // Exchanges in a device's memory. `page`: kPageBytes of host memory registered with it
+  // (RegisterHost). Both outlive the stream.
   ExchangeStream(Device* device, char* page) : device_(device), page_(page) {}
   static constexpr uint64_t kPageBytes = 4096;
 
-  // What is to be done with memory of its own: `work` gets the native stream into which it puts
-  // that, or null, and then does it.
+  // Runs `work` on the device's native stream, into which it puts its kernels, or for the host's
+  // memory with null, when it computes before it returns.
   absl::Status Do(const Device::Kernel& work) const {
     if (device_ == nullptr) return work(nullptr);
     device_->Launch(StreamId::kExchange, work);
     return Await();
   }
 
-  // Until all is there that was put into the stream so far: others may look at its memory.
+  // Waits until all work put into the stream so far is done, so that others may read its memory.
   absl::Status Await() const {
     return device_ == nullptr ? absl::OkStatus() : AwaitStream(*device_, StreamId::kExchange);
   }
 
-  // Within its memory, or between that and memory that the device knows.
+  // Copies within its memory, or between it and host memory registered with the device.
   absl::Status Copy(void* to, const void* from, uint64_t bytes) const;
 
-  // Of at most a page, into any memory of the host's.
+  // Reads at most a page into any host memory.
   absl::Status Read(void* to, const void* from, uint64_t bytes) const;
 
   Device* device() const { return device_; }

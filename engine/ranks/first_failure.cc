@@ -17,10 +17,10 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr char kFailureKey[] = "failure";
-// Who has waited in vain for a rank knows more than who sees another leave because of that; it
-// waits only for others that wait in vain.
+// A rank that waited in vain for another knows more than one that only saw another leave, so it
+// speaks earlier; it waits only for other ranks that waited in vain.
 constexpr milliseconds kPatienceOfWaiting{1500}, kPatience{4000};
-// Of a message that others are told. The store takes no longer values.
+// Bound of a message for other ranks; the store takes no longer values.
 constexpr size_t kMostMessageBytes = 8192;
 
 std::string WaitingKey(int rank) { return absl::StrCat("waiting/", rank); }
@@ -37,7 +37,7 @@ absl::Status AwaitFailure(RankStore& store, int rank, const absl::Status& own) {
   while (true) {
     ASSIGN_OR_RETURN(const bool told, HasKey(store, kFailureKey));
     if (told) return absl::OkStatus();
-    // A rank that waits itself does not hang.
+    // A rank that waits for another does not hang itself.
     bool knows_most = awaited >= 0;
     if (knows_most) {
       ASSIGN_OR_RETURN(const bool waits_itself, HasKey(store, WaitingKey(awaited)));
@@ -71,7 +71,8 @@ bool SomebodyFailed(RankStore& store) { return HasKey(store, kFailureKey).value_
 absl::Status AgreeOnFirstFailure(RankStore& store, int rank, int world, const absl::Status& own) {
   const absl::StatusOr<std::string> first = TellFirst(store, rank, own);
   if (!first.ok() && SeesOthersGone(own) && !absl::IsDeadlineExceeded(first.status())) {
-    // And its table with it. Whom this rank saw leave may have left because of that.
+    // Rank 0's table is gone, too. A rank that this one saw leave may have left for the same
+    // reason.
     return absl::Status(own.code(),
                         absl::StrCat("stopped because rank 0 is gone (", own.message(), ")"));
   }

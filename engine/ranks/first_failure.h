@@ -7,20 +7,20 @@
 
 namespace spillway {
 
-// Whether `own` says no more than that others are gone, or don't answer.
+// Whether `own` says only that other ranks are gone, or do not answer.
 bool SeesOthersGone(const absl::Status& own);
 
-// `own`, or where it only sees others gone, "stopped because " and that: whoever is gone is to say
-// why.
+// `own`, or if it only sees others gone, "stopped because " and its message: the rank that is gone
+// reports the reason.
 absl::Status AsConsequence(const absl::Status& own);
 
-// Whether a rank has told of a failure; also true where rank 0 is gone, which has the table.
+// Whether a rank has reported a failure; also true if rank 0 is gone, which has the table.
 bool SomebodyFailed(RankStore& store);
 
-// AsConsequence(own) where this rank of `world` is the first to tell; otherwise BecauseOf the
-// first. A rank that only sees others gone first gives the one that knows why some seconds to say
-// it: where rank 0 waits for rank 2 and that one for rank 1, which hangs, it is rank 2 that knows.
-// Takes as long besides as the table takes to answer.
+// AsConsequence(own) if this rank of `world` reports first; otherwise BecauseOf the first one. A
+// rank that only sees others gone waits some seconds for a rank that knows the reason: if rank 0
+// waits for rank 2, which waits for rank 1, which hangs, then rank 2 knows. The table's answers
+// take additional time.
 absl::Status AgreeOnFirstFailure(RankStore& store, int rank, int world, const absl::Status& own);
 
 }  // namespace spillway

@@ -9,7 +9,7 @@
 namespace spillway {
 namespace {
 
-// Rank r's part is at parts + r * part_bytes; added in this order and no other.
+// Adds the parts in this fixed order. Rank r's part is at parts + r * part_bytes.
 absl::Status AddInOrder(void* native_stream, ExchangeFormat format, const char* parts,
                         uint64_t part_bytes, int ranks, uint64_t count, float* out) {
   for (int rank = 0; rank < ranks; ++rank) {
@@ -42,8 +42,8 @@ GradientSums::GradientSums(const GradientSumOptions& options, Collectives* group
                  options.bucket_parameters % kExchangeBlock == 0);
 }
 
-// What one call of a kernel's leaves, then a bucket from every rank, and where it is rounded
-// first, the same to every rank; or instead of those a tile, to round.
+// First the space for a kernel's results; then one bucket from every rank and the space where it is
+// rounded (the same for every rank), or, if that is larger, a tile to round.
 uint64_t GradientSums::MemoryBytes(const GradientSumOptions& options) {
   const uint64_t bucket = ExchangedBytes(options.format, options.bucket_parameters);
   const uint64_t exchanged =

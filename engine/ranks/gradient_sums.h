@@ -1,6 +1,7 @@
-// A unit's gradient over all ranks: every rank's fp32 sums go in, the shard of their sum comes
-// out. Summed by us in rank order, so no bit depends on the size of the buckets, or, at one
-// number of ranks, on who has which shard (but for hybrid sharding, which sums in two stages).
+// Sums a unit's gradient over all ranks: each rank passes its fp32 sums and receives its shard of
+// their sum. The order of addition is that of the ranks, so no bit depends on the size of the
+// buckets, or, for one number of ranks, on which rank has which shard (except in hybrid sharding,
+// which sums in two stages).
 #pragma once
 
 #include <cstdint>
@@ -15,44 +16,44 @@
 
 namespace spillway {
 
-// Parameters of a shard that are exchanged at once.
+// Number of parameters of a shard that are exchanged at once.
 inline constexpr uint64_t kDefaultBucketParameters = 256 * 1024;
-// Where the exchange is a device's: of all shards together, where that is more. 32 MiB in fp32.
+// On a device: number of parameters of all shards together per exchange, if larger. 32 MiB in fp32.
 inline constexpr uint64_t kDeviceBucketsParameters = 8 * 1024 * 1024;
 
 struct GradientSumOptions {
   ShardGrid grid;
   uint64_t bucket_parameters = kDefaultBucketParameters;
-  // In which each rank's sums are sent. kFloat8: buckets are multiples of kExchangeBlock.
+  // Format in which each rank sends its sums. kFloat8: buckets are multiples of kExchangeBlock.
   ExchangeFormat format = ExchangeFormat::kFloat32;
-  uint64_t tile_parameters = 0;  // of the state's layout, for the portions' squares
-  // TakePortions is called in every step, since updates wait for the norm. False: nothing is
-  // rounded or kept for it.
+  uint64_t tile_parameters = 0;  // of the state's layout, for the portions' sums of squares
+  // Whether every step calls TakePortions, because updates wait for the norm. If false, nothing is
+  // rounded or stored for the norm.
   bool norm_is_taken = true;
 };
 
 class GradientSums {
  public:
-  // `group`: this rank's shard group, null where it is alone; `replicas`: the ranks of the other
-  // groups with the same shard and this one, likewise. `tiles` rounds, for the norm. `memory`:
-  // MemoryBytes of the stream's memory, as all that is summed is. All outlive it.
+  // `group`: this rank's shard group, null if it is alone. `replicas`: the ranks of all groups with
+  // the same shard, likewise. `tiles` rounds, for the norm. `memory`: MemoryBytes of the stream's
+  // memory, which also has all that is summed. All outlive the object.
   GradientSums(const GradientSumOptions& options, Collectives* group, Collectives* replicas,
                TileCompute* tiles, const ExchangeStream& stream, char* memory);
 
   static uint64_t MemoryBytes(const GradientSumOptions& options);
 
-  // `sums`: of the whole unit, `shard_parameters` times the group's size. `shard`: this rank's
-  // shard of the sum over all ranks.
+  // Sums the gradient of `unit`. `sums`: the whole unit's, `shard_parameters` times the group's
+  // size. `shard` receives this rank's shard of the sum over all ranks.
   absl::Status Sum(int unit, const float* sums, uint64_t shard_parameters, float* shard);
 
-  // What the rounded gradient of this rank's portions adds to the norm since the last call, where
-  // shards have replicas: then what the swap manager knows is of whole shards. Nothing where
+  // Contribution of this rank's portions of the rounded gradient to the norm since the last call.
+  // Needed if shards have replicas, since the swap manager's sums are of whole shards. Empty if
   // `norm_is_taken` is false.
   GradientPartial TakePortions();
 
  private:
-  // In buckets: parts[r] of every rank r of `ranks`, `count` parameters each, to their sum at
-  // `out` on rank r.
+  // Sums parts[r] of every rank r of `ranks`, `count` parameters each, bucket by bucket into `out`
+  // on rank r.
   absl::Status SumParts(Collectives& ranks, const float* parts, uint64_t count, float* out);
   absl::Status AddPortion(int unit, const float* portion, uint64_t count);
 

@@ -17,7 +17,7 @@ namespace {
 constexpr int kMostSlots = 1 << 20;
 constexpr char kDefaultPort[] = "29500";  // DeepSpeed's and torch's
 
-// Without the flags that have made the command what it is, and their values.
+// Removes the flags about the launch (--hostfile, --launch, --ranks) and their values.
 std::vector<std::string> WithoutLaunchFlags(const std::vector<std::string>& command) {
   std::vector<std::string> kept;
   for (size_t i = 0; i < command.size(); ++i) {
@@ -25,7 +25,7 @@ std::vector<std::string> WithoutLaunchFlags(const std::vector<std::string>& comm
     if (word == "--launch") continue;
     bool dropped = false;
     for (const char* flag : {"--hostfile", "--ranks"}) {
-      if (word == flag) ++i;  // its value
+      if (word == flag) ++i;  // the flag's value
       dropped = dropped || word == flag || absl::StartsWith(word, absl::StrCat(flag, "="));
     }
     if (!dropped) kept.push_back(word);
@@ -33,7 +33,7 @@ std::vector<std::string> WithoutLaunchFlags(const std::vector<std::string>& comm
   return kept;
 }
 
-// Of "slots=4" the 4, where `name` is "slots"; 0 where it is none.
+// Parses "slots=4" with the `name` "slots" to 4; 0 if the word is something else.
 int SlotCount(absl::string_view word, absl::string_view name) {
   int count = 0;
   const bool ok = absl::ConsumePrefix(&word, name) && absl::ConsumePrefix(&word, "=") &&
@@ -41,8 +41,8 @@ int SlotCount(absl::string_view word, absl::string_view name) {
   return ok ? count : 0;
 }
 
-// Whether mpirun takes `name` for a host, or user@host: not for an option (--mca), a place in its
-// own list (+n1), or several hosts.
+// Whether mpirun takes `name` as a host, or user@host: not an option (--mca), a place in its own
+// list (+n1), or several hosts.
 bool IsHostName(absl::string_view name) {
   if (name.find_first_of(",:=") != absl::string_view::npos) return false;
   for (const absl::string_view part : absl::StrSplit(name, absl::MaxSplits('@', 1))) {
@@ -52,8 +52,8 @@ bool IsHostName(absl::string_view name) {
   return true;
 }
 
-// The slots of a line's words, 0 where they are no line. What is asked for is `slots`: the most
-// that Open MPI would start there says nothing more.
+// The number of slots in a line's words, 0 if they are not a valid line. Only `slots` counts: Open
+// MPI's maximum adds nothing.
 int SlotsOf(const std::vector<absl::string_view>& words) {
   if (!IsHostName(words[0]) || words.size() < 2 || words.size() > 3) return 0;
   const int slots = SlotCount(words[1], "slots");
@@ -73,10 +73,10 @@ std::string ValueOr(const EnvironmentMap& environment, const std::string& name,
 absl::StatusOr<std::vector<HostSlots>> ParseHostfile(absl::string_view text,
                                                      absl::string_view file) {
   std::vector<HostSlots> hosts;
-  std::map<std::string, int> lines;  // where each host is
+  std::map<std::string, int> lines;  // line number of each host
   int number = 0;
   int total = 0;
-  absl::ConsumePrefix(&text, "\xef\xbb\xbf");  // a file that was written on Windows
+  absl::ConsumePrefix(&text, "\xef\xbb\xbf");  // byte order mark of a file written on Windows
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     ++number;
     const std::vector<absl::string_view> words =
@@ -126,11 +126,11 @@ absl::StatusOr<std::vector<std::string>> MpirunCommand(const std::vector<HostSlo
         absl::StrCat("--ranks ", *ranks, " is more than the ", slots,
                      " slots of the hostfile: leave it out, or add slots"));
   }
-  // Where ssh is to log in as somebody the address is what follows.
+  // In user@host the address is the part after the @.
   const std::string& first = hosts.front().host;
   const std::string address = first.substr(first.rfind('@') + 1);
-  // Open MPI binds a rank to one core where there are two ranks, and to one socket where there are
-  // more: compute threads want all.
+  // Open MPI binds a rank to one core if there are two ranks, and to one socket if there are more;
+  // compute threads need all cores.
   std::vector<std::string> words = {
       "mpirun",
       "-n",
@@ -143,7 +143,7 @@ absl::StatusOr<std::vector<std::string>> MpirunCommand(const std::vector<HostSlo
       absl::StrCat("MASTER_ADDR=", ValueOr(environment, "MASTER_ADDR", address)),
       "-x",
       absl::StrCat("MASTER_PORT=", ValueOr(environment, "MASTER_PORT", kDefaultPort))};
-  // By its name: all users of a machine can read a command line.
+  // Passed by its name, not its value: all users of a machine can read a command line.
   if (!ValueOr(environment, kSecretVariable, "").empty()) {
     words.insert(words.end(), {"-x", kSecretVariable});
   }

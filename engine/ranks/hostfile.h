@@ -1,5 +1,5 @@
-// --hostfile: DeepSpeed's list of machines, as the mpirun command that starts a rank in each of
-// their slots. Pure functions.
+// --hostfile: translates DeepSpeed's list of machines to the mpirun command that starts a rank in
+// each of their slots. Pure functions.
 #pragma once
 
 #include <optional>
@@ -17,18 +17,17 @@ struct HostSlots {
   int slots = 0;
 };
 
-// Lines "HOST slots=N"; what follows a # is a comment, and Open MPI's max_slots=M (max-slots) is
-// passed over. kInvalidArgument, "FILE:LINE: ...", for a line that is neither, a host that is there
-// twice (both lines), and a file without hosts.
+// Parses lines "HOST slots=N". Text after a # is a comment, and Open MPI's max_slots=M (max-slots)
+// is ignored. kInvalidArgument, "FILE:LINE: ...", for any other line, a host that stands there
+// twice (naming both lines), and a file without hosts.
 absl::StatusOr<std::vector<HostSlots>> ParseHostfile(absl::string_view text,
                                                      absl::string_view file);
 
-// {"mpirun", "-n", "4", "--host", "a:2,b:2", ..., the program and its arguments} in Open MPI's
-// words. `command`: argv of this program, from which --hostfile, --launch and --ranks are taken
-// out; `ranks`: --ranks, by default all slots. MASTER_ADDR and MASTER_PORT of `environment` are
-// passed on; without them the first host (of user@host), and DeepSpeed's port. Where it has
-// SPILLWAY_SECRET, mpirun passes that on, too. kInvalidArgument
-// where there are more ranks than slots.
+// Returns Open MPI's command line {"mpirun", "-n", "4", "--host", "a:2,b:2", ..., the program and
+// its arguments}. `command`: argv of this program, without --hostfile, --launch and --ranks;
+// `ranks`: --ranks, by default all slots. MASTER_ADDR and MASTER_PORT of `environment` are passed
+// on; the defaults are the first host (of user@host) and DeepSpeed's port. SPILLWAY_SECRET is
+// passed on if set. kInvalidArgument if there are more ranks than slots.
 absl::StatusOr<std::vector<std::string>> MpirunCommand(const std::vector<HostSlots>& hosts,
                                                        const std::vector<std::string>& command,
                                                        std::optional<int> ranks,

@@ -1,5 +1,5 @@
-// For trainers of one's own: the ranks that a launcher has started (torchrun, srun, mpirun),
-// from its environment.
+// For trainers of one's own: reads from the environment which rank a launcher (torchrun, srun,
+// mpirun) started.
 #pragma once
 
 #include "absl/status/status.h"
@@ -7,11 +7,11 @@
 
 namespace spillway {
 
-// Sets `options`' rank, ranks and shard_group_size (with Shard::kHybrid the ranks of this
-// machine, unless it is set to more than 1 already), and makes every rank but the first silent
-// but for warnings and errors. micro_batch and accumulate are each rank's: divide what shall be
-// the same on any number of ranks. One rank where there is no launcher. kInvalidArgument where its
-// variables contradict each other.
+// Sets `options`' rank, ranks and shard_group_size (with Shard::kHybrid to the number of ranks on
+// this machine, unless it is already more than 1). Every rank but the first then logs only warnings
+// and errors. micro_batch and accumulate are each rank's: divide what should not depend on the
+// number of ranks. Without a launcher there is one rank. kInvalidArgument if its variables
+// contradict each other.
 absl::Status JoinLauncher(RankOptions* options);
 
 }  // namespace spillway

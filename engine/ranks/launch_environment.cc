@@ -22,8 +22,8 @@ constexpr int kLowestPort = 20000;
 constexpr int kHighestPort = 32767;
 constexpr int kMostDescriptors = 1 << 30;
 
-// SLURM numbers what is no step of srun's from the top: the batch script 0xfffffffb, an
-// interactive allocation's shell 0xfffffffa, ...
+// SLURM numbers what is not a step of srun's from the top: the batch script 0xfffffffb, the shell
+// of an interactive allocation 0xfffffffa, ...
 constexpr uint32_t kFirstSpecialStep = 0xfffffff0;
 
 class LaunchReader {
@@ -32,12 +32,11 @@ class LaunchReader {
       : environment_(environment), ranks_(ranks) {}
 
   absl::StatusOr<Launch> Read() {
-    // Launchers are started inside one another, and leave their variables to what they start:
-    // srun starts torchrun on each node, a batch script calls mpirun, whose daemons are a SLURM
-    // step. The innermost is the one that started this process, and what it says holds. Nobody
-    // starts srun or mpirun from within torchrun, and mpirun starts its own ranks inside a step
-    // but srun none inside mpirun's: hence this order. The program's own ranks (--ranks) have
-    // torchrun's variables.
+    // Launchers can be nested, and pass their variables to what they start: srun starts torchrun on
+    // each node, a batch script calls mpirun, whose daemons are a SLURM step. The innermost
+    // launcher started this process, so its variables count. Nobody starts srun or mpirun inside
+    // torchrun, and mpirun starts its ranks inside a step but srun none inside mpirun; hence this
+    // order. The program's own ranks (--ranks) have torchrun's variables.
     ASSIGN_OR_RETURN(bool found, ReadTorchrun());
     if (!found) {
       ASSIGN_OR_RETURN(found, ReadOpenMpi());
@@ -48,8 +47,8 @@ class LaunchReader {
     if (!found) {
       ASSIGN_OR_RETURN(found, ReadSrun());
     }
-    // Where one process is all that a launcher was asked for (a job of one pod, a shell of srun's)
-    // --ranks starts ranks as anywhere else.
+    // If the launcher started one process (a job of one pod, a shell of srun's), --ranks starts
+    // ranks as it does without a launcher.
     if (launch_.world == 1 && launch_.rank == 0 && ranks_.value_or(1) > 1) launch_ = Launch();
     RETURN_IF_ERROR(CheckWorldSizeAlone());
     RETURN_IF_ERROR(CheckNumbers());
@@ -61,7 +60,7 @@ class LaunchReader {
   }
 
  private:
-  // The variable's value, nullptr where it is not set.
+  // The variable's value, nullptr if it is not set.
   const std::string* Find(const std::string& name) const {
     const auto found = environment_.find(name);
     return found == environment_.end() || found->second.empty() ? nullptr : &found->second;
@@ -70,14 +69,14 @@ class LaunchReader {
     const std::string* value = Find(name);
     return value == nullptr ? "" : *value;
   }
-  // The first name, where it is set.
+  // `usual` if it is set, otherwise `other`.
   std::string SetOf(const char* usual, const char* other) const {
     return Find(usual) != nullptr ? usual : other;
   }
-  // "WORLD_SIZE=2", for messages.
+  // Returns "WORLD_SIZE=2", for messages.
   std::string Shown(const std::string& name) const { return absl::StrCat(name, "=", Text(name)); }
 
-  // Into `value`, which stays as it is where the variable is not set.
+  // Parses the variable into `value`, which is unchanged if the variable is not set.
   absl::Status Number(const std::string& name, int low, int high, int* value) const {
     const std::string* text = Find(name);
     if (text == nullptr) return absl::OkStatus();
@@ -105,7 +104,7 @@ class LaunchReader {
     return absl::OkStatus();
   }
 
-  // RANK and WORLD_SIZE: torchrun's, our own, or whoever else's (a pod's, a person's).
+  // Reads RANK and WORLD_SIZE, which torchrun, our own spawner, a pod or a person may have set.
   absl::StatusOr<bool> ReadTorchrun() {
     if (Find("RANK") == nullptr) return false;
     if (Find("WORLD_SIZE") == nullptr) {
@@ -144,7 +143,7 @@ class LaunchReader {
     return true;
   }
 
-  // RANK exported by a batch script, outside of srun, is the same number in every rank.
+  // RANK exported by a batch script outside of srun has the same value in every rank.
   absl::Status CheckSameRank(const std::string& rank, const std::string& world) const {
     if (Find(rank) == nullptr || Text(world) != Text("WORLD_SIZE") || Text(rank) == Text("RANK")) {
       return absl::OkStatus();
@@ -154,8 +153,8 @@ class LaunchReader {
         " ranks both: unset RANK and WORLD_SIZE, the launcher's ", "own variables say enough"));
   }
 
-  // LOCAL_RANK without LOCAL_WORLD_SIZE: DeepSpeed says the latter as LOCAL_SIZE, scripts take the
-  // former from the launcher. Where nobody says it, there is one machine.
+  // Handles LOCAL_RANK without LOCAL_WORLD_SIZE: DeepSpeed sets LOCAL_SIZE instead, and scripts
+  // take LOCAL_RANK from the launcher. Without any of them there is one machine.
   absl::Status FindRanksHere() {
     launch_.local_world = launch_.world;
     if (RanksAreTasks()) RETURN_IF_ERROR(ReadTasksOfNode());
@@ -176,13 +175,13 @@ class LaunchReader {
     RETURN_IF_ERROR(RankAndWorld("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"));
     RETURN_IF_ERROR(Local("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"));
     launch_.launcher = "mpirun";
-    launch_.job_id = Text("OMPI_MCA_ess_base_jobid");  // Open MPI 4; a later one says it as PMIx
+    launch_.job_id = Text("OMPI_MCA_ess_base_jobid");  // Open MPI 4; later versions set it by PMIx
     if (launch_.job_id.empty()) launch_.job_id = Text("PMIX_NAMESPACE");
     return true;
   }
 
-  // MPICH's and Intel's mpiexec. srun --mpi=pmi2 sets PMI_RANK as well, without local ranks:
-  // that is srun's.
+  // Reads the variables of MPICH's and Intel's mpiexec. srun --mpi=pmi2 sets PMI_RANK as well, but
+  // no local ranks, and is recognized by that.
   absl::StatusOr<bool> ReadMpich() {
     if (Find("PMI_RANK") == nullptr || Find("PMI_SIZE") == nullptr) return false;
     const bool hydra = Find("MPI_LOCALRANKID") != nullptr;
@@ -207,8 +206,8 @@ class LaunchReader {
     return true;
   }
 
-  // SLURM_PROCID and SLURM_NTASKS are in a batch script's environment, too, which runs once: the
-  // step's number tells whether srun started this.
+  // SLURM_PROCID and SLURM_NTASKS are also set in a batch script, which runs once: the number of
+  // the step tells whether srun started this process.
   bool InStep() const {
     uint32_t number = 0;
     return Find("SLURM_PROCID") != nullptr && absl::SimpleAtoi(Step(), &number) &&
@@ -217,7 +216,7 @@ class LaunchReader {
 
   std::string Step() const { return Text(SetOf("SLURM_STEP_ID", "SLURM_STEPID")); }
   std::string TasksVariable() const { return SetOf("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"); }
-  // Whether the ranks of RANK and WORLD_SIZE are the tasks of a step.
+  // Whether RANK and WORLD_SIZE describe the tasks of a SLURM step.
   bool RanksAreTasks() const { return InStep() && Text(TasksVariable()) == Text("WORLD_SIZE"); }
 
   // REQUIRES: InStep().
@@ -241,24 +240,24 @@ class LaunchReader {
   }
 
   absl::StatusOr<bool> ReadSrun() {
-    // `srun --pty bash` gives the first task a terminal, in which a person works by hand, whatever
-    // the number of tasks.
+    // `srun --pty bash` gives a terminal to the first task, in which a person works, whatever the
+    // number of tasks.
     if (!InStep() || Find("SLURM_PTY_PORT") != nullptr) return false;
     const std::string world = TasksVariable();
     RETURN_IF_ERROR(RankAndWorld("SLURM_PROCID", world));
     RETURN_IF_ERROR(Local("SLURM_LOCALID", ""));
     RETURN_IF_ERROR(Number("SLURM_NODEID", 0, kMostRanks - 1, &launch_.node_rank));
     launch_.launcher = "srun";
-    // Steps of one job may run at the same time.
+    // The step is part of the id because steps of one job may run at the same time.
     launch_.job_id = absl::StrCat(Text(SetOf("SLURM_JOB_ID", "SLURM_JOBID")), ".", Step());
-    launch_.local_world = launch_.world;  // one machine, where SLURM does not say more
+    launch_.local_world = launch_.world;  // one machine, unless SLURM says otherwise
     RETURN_IF_ERROR(ReadTasksOfNode());
     RETURN_IF_ERROR(ReadOwnCores());
     return true;
   }
 
-  // WORLD_SIZE alone: exported for others to read, it may be right. Several ranks that each
-  // believe to be the only one would write the same files.
+  // Handles WORLD_SIZE without RANK, which may be exported for others to read. Several ranks that
+  // each consider themselves the only one would write the same files.
   absl::Status CheckWorldSizeAlone() const {
     if (Find("WORLD_SIZE") == nullptr || Find("RANK") != nullptr) return absl::OkStatus();
     int world = 0;
@@ -359,7 +358,7 @@ class LaunchReader {
         "ranks"));
   }
 
-  // How a user of this launcher gives all ranks a variable.
+  // How a user of this launcher sets a variable for all ranks.
   std::string HowToExport(absl::string_view name, absl::string_view value) const {
     if (launch_.launcher == "mpirun") return absl::StrCat("mpirun -x ", name, "=", value, " ...");
     if (launch_.launcher == "mpiexec") {

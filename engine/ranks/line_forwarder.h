@@ -1,5 +1,5 @@
-// Bytes of a rank's stderr as they come, in lines with the rank's name in front. A pure value;
-// one thread.
+// Splits a rank's stderr into lines and puts the rank's name in front of each. A pure value; one
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@ namespace spillway {
 
 class LineForwarder {
  public:
-  // `prefix`: "rank 3: ". A line that starts with it already keeps what it has: ranks put it
-  // before what they log themselves (rank_log.h), and not before a library's complaints.
+  // `prefix`: "rank 3: ". A line that already starts with it is unchanged: ranks prefix what they
+  // log themselves (rank_log.h), but not the messages of libraries.
   explicit LineForwarder(std::string prefix) : prefix_(std::move(prefix)) {}
 
-  // The lines that `bytes` completes, each with its end; what is left waits for more. A line
-  // that grows past kMostLineBytes is cut there.
+  // Returns the lines that `bytes` completes, with their ends, and stores the rest. A line longer
+  // than kMostLineBytes is cut there.
   std::string Add(absl::string_view bytes);
-  // What is left at the end, as a line; empty where nothing is.
+  // Returns the rest as a line; empty if there is none.
   std::string Finish();
 
   static constexpr size_t kMostLineBytes = 64 << 10;
@@ -27,7 +27,7 @@ class LineForwarder {
   void Append(absl::string_view line, std::string* out) const;
 
   const std::string prefix_;
-  std::string begun_;  // the line under way
+  std::string begun_;  // the incomplete line
 };
 
 }  // namespace spillway

@@ -12,9 +12,9 @@
 namespace spillway {
 namespace {
 
-// More than any cluster has; a slip in a range is an error before it is a memory problem.
+// More than any cluster has, so that a typing error in a range fails before it takes memory.
 constexpr size_t kMostHosts = 65536;
-// Of a name, as a host may have it; longer ones would take a lot of room, times the hosts.
+// Longest name of a host; longer ones would take too much memory, multiplied by the hosts.
 constexpr size_t kMostNameBytes = 255;
 
 absl::Status Malformed(absl::string_view list, absl::string_view why) {
@@ -27,7 +27,7 @@ absl::Status TooLong(absl::string_view name) {
   return Malformed(name, absl::StrCat("is longer than a host's name can be, ", kMostNameBytes));
 }
 
-// The commas outside of brackets end a name.
+// Commas outside of brackets separate names.
 std::vector<absl::string_view> SplitNames(absl::string_view list) {
   std::vector<absl::string_view> names;
   size_t begin = 0;
@@ -43,7 +43,7 @@ std::vector<absl::string_view> SplitNames(absl::string_view list) {
   return names;
 }
 
-// "01-03" or "07" as "01", "02", "03".
+// Expands "01-03" or "07" to "01", "02", "03".
 absl::StatusOr<std::vector<std::string>> Numbers(absl::string_view range) {
   const std::vector<absl::string_view> ends = absl::StrSplit(range, '-');
   uint32_t low = 0;
@@ -64,9 +64,9 @@ absl::StatusOr<std::vector<std::string>> Numbers(absl::string_view range) {
   return numbers;
 }
 
-// One name with its brackets; all before the first bracket is as it stands.
+// Expands one name with its brackets; the text before the first bracket is copied.
 absl::StatusOr<std::vector<std::string>> ExpandName(absl::string_view name) {
-  // What it calls itself for: a bracket is at least a digit of the name.
+  // Checked before the recursion: every bracket adds at least a digit to the name.
   if (std::count(name.begin(), name.end(), '[') > kMostNameBytes) return TooLong(name);
   const size_t open = name.find('[');
   if (open == absl::string_view::npos) {

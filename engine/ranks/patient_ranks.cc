@@ -10,7 +10,7 @@
 namespace spillway {
 namespace {
 
-// In place of a count: the rank will come to no more exchanges.
+// Sent in place of a count: the rank takes part in no more exchanges.
 constexpr int64_t kLeft = std::numeric_limits<int64_t>::max();
 
 }  // namespace
@@ -42,7 +42,7 @@ void PatientRanks::Beat() {
     if (!all.ok()) failure_ = all.status();
     if (all.ok()) all_ = *std::move(all);
     changed_.NotifyAll();
-    // The same is heard by all, so none goes on alone.
+    // All ranks see the same counts, so none goes on alone.
     if (!failure_.ok() || *std::min_element(all_.begin(), all_.end()) == kLeft) return;
     const auto next = std::chrono::steady_clock::now() + period_;
     while (own_ == own && changed_.WaitUntil(mutex_, next)) continue;

@@ -15,10 +15,10 @@
 namespace spillway {
 namespace {
 
-// A listener answers at once: what has not done so is none, and one may come in its place.
+// A listener answers at once; after this time the connection is given up and tried again.
 constexpr double kHandshakeSeconds = 10;
 constexpr double kPauseSeconds = 0.1;   // between two attempts
-constexpr double kPatienceSeconds = 5;  // after which a name that nobody knows is warned of
+constexpr double kPatienceSeconds = 5;  // then a warning that the name is not known
 
 class RankCall {
  public:
@@ -54,7 +54,7 @@ class RankCall {
         "--collective-timeout)?"));
   }
 
-  // kUnavailable: to be tried again.
+  // kUnavailable: try again.
   absl::StatusOr<UniqueFd> TryOnce() {
     const auto found = ResolveRankHost(options_.host, options_.port, wait_);
     name_known_ = name_known_ || found.ok();
@@ -84,7 +84,7 @@ class RankCall {
     if (made.ok()) {
       if (const absl::Status status = ShakeHands(made->get(), wait); !status.ok()) made = status;
     }
-    // Behind this attempt's deadline another one may follow.
+    // Another attempt may follow if only this attempt's deadline has passed.
     if (absl::IsDeadlineExceeded(made.status())) {
       return absl::UnavailableError(made.status().message());
     }

@@ -1,4 +1,4 @@
-// How a rank connects to another one that listens (rank_listener.h), and asks it for its table.
+// How a rank connects to another one that listens (rank_listener.h), and reads its table.
 #pragma once
 
 #include <atomic>
@@ -20,32 +20,32 @@ struct RankCallOptions {
   RankIdentity identity;
   RankCaller caller;  // this process's rank, and the conversation
   int to_rank = 0;
-  std::string host;  // a name or an address
+  std::string host;  // name or address
   int port = 0;
 };
 
-// Connects to the rank that listens there, which may come later, and proves to each end who the
-// other one is. Names, refused connections and ranks of an earlier attempt that still listen are
-// waited for until the deadline.
-// kUnavailable: it was not reached, and why. kPermissionDenied: both have different secrets.
-// kInvalidArgument: different numbers of ranks. kAlreadyExists: this rank is there already.
-// kFailedPrecondition: this machine has no loopback network. What `wait` is interrupted with.
+// Connects to a rank that listens there, possibly later, and proves to each end who the other is.
+// Retries until the deadline if the name is not known, the connection is refused, or ranks of an
+// earlier attempt still listen. kUnavailable: not reached, with the reason. kPermissionDenied: the
+// secrets differ. kInvalidArgument: the numbers of ranks differ. kAlreadyExists: this rank is
+// connected already. kFailedPrecondition: this machine has no loopback network. Also the status
+// that interrupts `wait`.
 absl::StatusOr<UniqueFd> CallRank(const RankCallOptions& options, const RankWait& wait);
 
-// That a machine's address, by its name in MASTER_ADDR, is not known, and what to do.
+// The error that the name in MASTER_ADDR has no known address, with the remedy.
 absl::Status HasNoAddress(int rank, const std::string& host, const absl::Status& why);
 
-// The table of the rank that a connection for kStoreConversation leads to. After an error of the
-// connection every call fails.
+// The table of the rank at the other end of a connection for kStoreConversation. After an error of
+// the connection every call fails.
 class RemoteRankStore : public RankStore {
  public:
-  // `timeout_seconds`: of each call.
+  // `timeout_seconds`: limit of each call.
   RemoteRankStore(UniqueFd connection, double timeout_seconds)
       : connection_(std::move(connection)), timeout_seconds_(timeout_seconds) {}
 
-  // Of later calls. Any thread.
+  // Sets the limit of later calls. Any thread.
   void SetTimeout(double seconds) { timeout_seconds_ = seconds; }
-  // What ends later calls that wait (RankWait); null: nothing does.
+  // Sets what ends later calls that wait (RankWait); null: nothing does.
   void SetInterrupted(std::function<absl::Status()> interrupted) {
     MutexLock lock(mutex_);
     interrupted_ = std::move(interrupted);

@@ -11,7 +11,7 @@ namespace spillway {
 void RankGuest::Expect(Stage stage, size_t bytes) {
   stage_ = stage;
   wanted_ = bytes;
-  // A request's header stays in front of its body.
+  // The header of a request is kept in front of its body.
   if (stage != Stage::kBody) in_.clear();
 }
 

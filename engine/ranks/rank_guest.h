@@ -1,6 +1,6 @@
-// One connection to a listener as the bytes that come and those that go: it begins with the
-// handshake (rank_handshake.h), and nothing is believed or kept of it before that is over. Without
-// sockets, so that a test and a fuzzer can be the other end. One thread.
+// One connection to a listener as a state machine of bytes received and bytes to send. It begins
+// with the handshake (rank_handshake.h), and trusts and stores nothing before that is complete.
+// Without sockets, so that a test or a fuzzer can be the other end. One thread.
 #pragma once
 
 #include <functional>
@@ -13,26 +13,26 @@
 
 namespace spillway {
 
-// The conversation of those that ask the table; all others are between a pair of ranks.
+// The conversation for requests to the table; all others are between two ranks.
 inline constexpr char kStoreConversation[] = "store";
 
 class RankGuest {
  public:
-  // Whether a rank that has proven itself is let in. Called once, at most.
+  // Decides whether a rank that has proven itself is admitted. Called at most once.
   using Admit = std::function<Admission(const RankCaller&)>;
 
-  // `identity` and `store` outlive it; the latter may be null where nobody asks for it.
+  // `identity` and `store` outlive the object; `store` may be null if no rank asks for it.
   RankGuest(const RankIdentity& identity, RankStore* store, Admit admit)
       : identity_(identity), store_(store), admit_(std::move(admit)) {}
 
-  // How many bytes it takes next; 0 where it takes no more: the connection is a pair's from now on,
-  // or to be closed once what goes out has gone.
+  // Number of bytes that it takes next. 0: it takes no more, since the connection now belongs to a
+  // pair of ranks, or is closed once the output has been sent.
   size_t wanted() const { return wanted_ - in_.size(); }
-  // REQUIRES: at most wanted() bytes. Appends to `out` what goes to the other end. An error: the
-  // connection is to be closed.
+  // REQUIRES: at most wanted() bytes. Appends the reply to `out`. After an error the connection
+  // must be closed.
   absl::Status Take(absl::string_view bytes, std::string* out);
 
-  // Whether it was let in, and then as whom.
+  // The result of the handshake: admitted (to the table, or as one of a pair), or refused.
   bool admitted() const { return stage_ == Stage::kHeader || stage_ == Stage::kBody || is_pair(); }
   bool is_pair() const { return stage_ == Stage::kPair; }
   bool was_refused() const { return stage_ == Stage::kRefused; }
@@ -49,7 +49,7 @@ class RankGuest {
   const Admit admit_;
   Stage stage_ = Stage::kHello;
   size_t wanted_ = kHelloBytes;
-  std::string in_;  // of what is expected now; never longer than a request
+  std::string in_;  // received part of the current message; at most one request
   std::string caller_hello_, listener_hello_;
   RankCaller caller_;
 };

@@ -31,7 +31,7 @@ std::string JobDigest(const RankIdentity& identity) {
   return Sha256(identity.job).substr(0, kJobBytes);
 }
 
-// Both sides' digests differ by the word in front: neither can be sent back as the other's.
+// The digests of the two sides differ by `word`, so neither can be sent back as the other's.
 std::string DigestOf(const RankIdentity& identity, absl::string_view word, absl::string_view caller,
                      absl::string_view listener, absl::string_view rest) {
   return HmacSha256(identity.secret, absl::StrCat(word, caller, listener, rest));

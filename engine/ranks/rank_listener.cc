@@ -18,18 +18,19 @@
 namespace spillway {
 namespace {
 
-// That the kernel keeps until they are accepted, at no cost of descriptors.
+// Connections that the kernel queues until they are accepted, without a descriptor.
 constexpr int kBacklog = 1024;
-// Between two looks at how long strangers are there.
+// Interval at which the age of strangers is checked.
 constexpr int kTickMs = 200;
-// After which a newcomer for whom there was no descriptor is tried again.
+// Time until a connection for which there was no descriptor is tried again.
 constexpr double kNoDescriptorSeconds = 0.2;
-// Accepted before those that are there are listened to again.
+// Connections accepted in one turn, before the present ones are served again.
 constexpr int kMostAtOnce = 64;
-// Conversations that a pair of ranks has, at most.
+// Largest number of conversations between two ranks.
 constexpr size_t kMostConversations = 8;
 
-// Ranks whose machine is gone are noticed, so that one started in its place finds its number free.
+// Enables keep-alive: a rank whose machine is gone is noticed, so that its replacement finds the
+// number free.
 void NoticeLostPeer(int fd) {
   const int on = 1, idle = 10, interval = 5, probes = 3;
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
@@ -43,7 +44,7 @@ void NoticeLostPeer(int fd) {
 struct RankListener::Guest {
   UniqueFd fd;
   RankGuest talk;
-  std::string out;  // to be sent before more is read
+  std::string out;  // sent before more is read
   double since;
 };
 
@@ -81,7 +82,7 @@ absl::StatusOr<UniqueFd> RankListener::Take(const std::string& conversation, int
     if (found != pairs_.end() && found->second.valid()) return std::move(found->second);
     const auto next = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
     changed_.WaitUntil(mutex_, next);
-    // It may ask rank 0, and this listener's thread is to go on meanwhile.
+    // The callback may ask rank 0, which this listener's thread must go on serving.
     mutex_.Unlock();
     const absl::Status goes_on = wait.Check();
     mutex_.Lock();

@@ -1,8 +1,7 @@
-// Where other ranks connect to this one. A thread of its own accepts connections, lets in those
-// that prove that they are ranks of this run (rank_guest.h), and answers for the table where this
-// rank has it. Whatever else connects costs a descriptor and some hundred bytes, for a few seconds:
-// there is a most of such strangers, of whom the first goes where another one comes, and running
-// out of descriptors makes newcomers wait.
+// Accepts connections of other ranks, on a thread of its own. It admits those that prove that they
+// are ranks of this run (rank_guest.h), and answers requests to the table if this rank has it. Any
+// other connection costs a descriptor and some hundred bytes for a few seconds: their number is
+// bounded, a new one replaces the oldest, and without free descriptors newcomers wait.
 #pragma once
 
 #include <functional>
@@ -27,34 +26,34 @@ inline constexpr int kMostRankStrangers = 32;
 
 struct RankListenerOptions {
   RankIdentity identity;
-  int rank = 0;                // this process's
-  RankStore* store = nullptr;  // rank 0's table, which outlives the listener; null: none here
+  int rank = 0;                // this process's rank
+  RankStore* store = nullptr;  // rank 0's table, which outlives the listener; null: not here
   // Called on the listener's thread when a rank that was connected to the table has left.
   std::function<void(int rank)> left;
-  // Within which a connection has to prove itself, and of how many at a time.
+  // Seconds within which a connection must prove itself, and the largest number of those.
   double stranger_seconds = 10;
   int most_strangers = kMostRankStrangers;
 };
 
 class RankListener {
  public:
-  // `socket` is bound. kUnavailable where it cannot listen.
+  // `socket` is bound. kUnavailable if it cannot listen.
   static absl::StatusOr<std::unique_ptr<RankListener>> Open(const RankListenerOptions& options,
                                                             UniqueFd socket);
-  // Closes all connections but those that were taken.
+  // Closes all connections except those that were taken.
   ~RankListener();
 
   RankAddress address() const { return OwnRankAddress(socket_.get()); }
 
-  // The connection of a higher rank for a conversation, once that one has made it. Any thread.
+  // Waits for the connection of a higher rank for a conversation. Any thread.
   absl::StatusOr<UniqueFd> Take(const std::string& conversation, int rank, const RankWait& wait);
 
   // Whether a rank is connected to the table. Any thread.
   bool IsPresent(int rank);
-  // All ranks are there: whoever comes to the table now is told that the run has begun, or that a
-  // rank of its number is there. Any thread.
+  // Marks all ranks as present: a rank that connects to the table from now on is refused, since the
+  // run has begun or its number is taken. Any thread.
   void Begin();
-  // No rank connects for a conversation any more. Any thread.
+  // Refuses further connections for conversations. Any thread.
   void EndPairs();
 
  private:
@@ -62,9 +61,9 @@ class RankListener {
 
   RankListener(const RankListenerOptions& options, UniqueFd socket);
   void Serve();
-  // Accepts what waits; false where there are no descriptors for it.
+  // Accepts waiting connections; false if there are no descriptors for them.
   bool Accept();
-  // False where the guest's connection is to be closed.
+  // False if the guest's connection must be closed.
   bool Converse(Guest& guest);
   void KeepPair(Guest& guest);
   void DropGuests(double now);
@@ -72,8 +71,8 @@ class RankListener {
 
   const RankListenerOptions options_;
   UniqueFd socket_, wake_;
-  std::vector<std::unique_ptr<Guest>> guests_;  // in the order in which they came; the thread's own
-  bool warned_ = false;                         // likewise: of a connection without the secret
+  std::vector<std::unique_ptr<Guest>> guests_;  // in order of arrival; used by the thread alone
+  bool warned_ = false;                         // about a connection without the secret; likewise
 
   Mutex mutex_;
   CondVar changed_;
@@ -81,7 +80,7 @@ class RankListener {
   bool begun_ ABSL_GUARDED_BY(mutex_) = false;
   bool pairs_ended_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<bool> present_ ABSL_GUARDED_BY(mutex_);
-  // Connections that wait to be taken; an invalid one was let in, and is about to.
+  // Admitted connections that wait for Take; invalid before the handshake ends and after Take.
   std::map<std::pair<std::string, int>, UniqueFd> pairs_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };

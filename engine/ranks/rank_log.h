@@ -1,5 +1,5 @@
-// Who says what where several ranks run: rank 0 talks to people, every other one is silent but
-// for warnings and errors, which say whose they are.
+// The log of each of several ranks: rank 0 logs everything, every other one only warnings and
+// errors, with its rank in front.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace spillway {
 
-// "rank 3: ", before all that is not rank 0's.
+// Returns "rank 3: ", which precedes every line of a rank but the first.
 std::string RankPrefix(int rank);
 
-// Of this process, from now on: rank r > 0 logs warnings and errors alone, prefixed, and shows no
-// progress. Nothing changes for rank 0. Before other threads log.
+// Sets the log of this process: rank r > 0 logs only warnings and errors, prefixed, and shows no
+// progress. Rank 0 is unchanged. REQUIRES: no other thread logs yet.
 void SetUpRankLog(const Launch& launch);
 
 }  // namespace spillway

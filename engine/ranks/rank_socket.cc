@@ -26,7 +26,7 @@
 namespace spillway {
 namespace {
 
-constexpr int kSliceMs = 100;  // between two looks at what may end a wait
+constexpr int kSliceMs = 100;  // interval at which a wait checks whether it must end
 
 RankAddress RankAddressOf(const sockaddr* address, size_t bytes) {
   return {std::string(reinterpret_cast<const char*>(address), bytes)};
@@ -101,7 +101,7 @@ bool RankAddress::is_loopback() const {
 RankAddress RankAddress::WithPort(int port) const {
   RankAddress other = *this;
   const uint16_t number = htons(static_cast<uint16_t>(port));
-  // Both families have it at the same place.
+  // IPv4 and IPv6 addresses have the port at the same offset.
   static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
   if (FamilyOf(other) != AF_UNSPEC) {
     memcpy(&other.bytes[offsetof(sockaddr_in, sin_port)], &number, sizeof(number));
@@ -147,7 +147,7 @@ absl::StatusOr<UniqueFd> BindRankSocketToAll(int port, int* error) {
   any.sin6_port = htons(static_cast<uint16_t>(port));
   auto bound = BoundSocket(AF_INET6, reinterpret_cast<sockaddr*>(&any), sizeof(any), true, error);
   if (bound.ok() || *error == EADDRINUSE) return bound;
-  sockaddr_in four = {};  // where the kernel has no IPv6
+  sockaddr_in four = {};  // if the kernel has no IPv6
   four.sin_family = AF_INET;
   four.sin_port = any.sin6_port;
   return BoundSocket(AF_INET, reinterpret_cast<sockaddr*>(&four), sizeof(four), false, error);

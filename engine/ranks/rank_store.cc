@@ -8,7 +8,7 @@
 namespace spillway {
 namespace {
 
-// A run of the most ranks keeps a few names for each.
+// Largest number of keys; a run with the most ranks has a few for each.
 constexpr size_t kMostStoreKeys = 16384;
 
 constexpr uint32_t kHasText = 0, kHasNone = 1, kHasFailed = 2;

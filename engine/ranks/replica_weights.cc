@@ -30,7 +30,7 @@ ReplicaWeights::ReplicaWeights(const StateLayout& layout, const ShardGrid& grid,
 }
 
 ReplicaWeights::Round ReplicaWeights::RoundAt(uint64_t number) const {
-  // The last unit that begins there; those before it have no parameters.
+  // Finds the last unit that begins there; those before it have no parameters.
   const auto after = std::upper_bound(first_round_.begin(), first_round_.end(), number);
   Round round;
   round.unit = static_cast<int>(after - first_round_.begin()) - 1;
@@ -106,7 +106,7 @@ absl::Status ReplicaWeights::AgreeOnRound(const absl::Status& own) {
   for (int replica = 0; replica < replicas_->size(); ++replica) {
     const int64_t code = (*codes)[replica];
     if (code == 0) continue;
-    // What happened is said when all ranks agree on how the run begins.
+    // A failure is reported when all ranks agree on how the run begins.
     if (own.ok()) {
       return BecauseOf(replica * grid_.group + grid_.shard(), code,
                        "it can't write the initial state");

@@ -13,24 +13,24 @@
 namespace spillway {
 namespace {
 
-// Neighbouring parameters of a unit that lie in one tile of one shard; or behind the last shard,
-// where there are only zeros.
+// Neighbouring parameters of a unit that lie in one tile of one shard; or beyond the last shard,
+// where all values are zero.
 struct Piece {
   uint64_t shard = 0;
   int tile = 0;
-  uint64_t in_tile = 0;  // where it begins there
+  uint64_t in_tile = 0;  // offset in the tile
   uint64_t parameters = 0;
 };
 
-// A state that is sharded as `grid` says, read from its beginning to its end, or a part of that.
+// Reads a state that is sharded as `grid` says, or a part of it, from beginning to end.
 class ShardReader {
  public:
   ShardReader(const std::vector<const SwapStore*>& shards, const ShardGrid& grid,
               const std::vector<uint64_t>& unit_parameters)
       : shards_(shards), grid_(grid), unit_parameters_(unit_parameters) {}
 
-  // Parameters [begin, begin + count) of a unit will be copied: in the order of these calls, all
-  // of which come before the first Copy.
+  // Announces a Copy of parameters [begin, begin + count) of a unit. All these calls come before
+  // the first Copy, in the order of the copies.
   void Expect(int unit, uint64_t begin, uint64_t count) {
     for (const Piece& piece : PiecesOf(unit, begin, count)) {
       if (piece.shard == shards_.size()) continue;
@@ -39,8 +39,8 @@ class ShardReader {
     }
   }
 
-  // Copies them, all planes, to where `to` has them; what is behind the unit's end is zero.
-  // *generations: raised to those of what was read, by plane.
+  // Copies all planes of those parameters to `to`; values beyond the unit's end are zero. Raises
+  // *generations, by plane, to those of what was read.
   absl::Status Copy(int unit, uint64_t begin, uint64_t count, const std::vector<char*>& to,
                     std::vector<uint64_t>* generations) {
     const StateLayout& layout = shards_[0]->layout();
@@ -151,7 +151,7 @@ absl::Status Reshard(const std::vector<const SwapStore*>& from, const ShardGrid&
     if (to.IsInPlace(unit)) continue;
     for (int tile = 0; tile < layout.NumTiles(unit); ++tile) {
       std::vector<char*> planes;
-      std::memset(buffer.get(), 0, layout.TileBytes(unit, tile));  // the planes' padding
+      std::memset(buffer.get(), 0, layout.TileBytes(unit, tile));  // the padding of the planes
       for (int plane = 0; plane < layout.NumPlanes(unit); ++plane) {
         planes.push_back(buffer.get() + layout.PlaneOffset(unit, tile, plane));
       }

@@ -74,7 +74,7 @@ ShardedStep::Options PlanShards(const StateLayout& whole, const StepSchedule& co
     shards.shard_parameters.push_back(shards.grid.ShardParameters(unit.parameters));
   }
   shards.weight_bytes = whole.planes()[0].bytes;
-  // Where nothing is divided, to gather is to copy from this rank's own.
+  // If nothing is divided, gathering is a copy of this rank's own weights.
   const bool again = options.shard != Shard::kOptimizer && options.shard != Shard::kGradients;
   shards.schedule = BuildShardedSchedule(
       compute, again ? GatheredWeights::kForOneUse : GatheredWeights::kForOneStep, unit_parameters,

@@ -1,4 +1,4 @@
-// From a run's options to who has what of its state, and what a step exchanges. Pure functions
+// Derives from a run's options how its state is divided and what a step exchanges. Pure functions
 // of values; docs/DISTRIBUTED.md has the formulas.
 #pragma once
 
@@ -15,25 +15,25 @@ namespace spillway {
 
 ShardGrid GridOf(const RankOptions& options);
 
-// "full": as --shard says it.
+// The value of --shard: "full", ...
 absl::string_view ShardName(Shard shard);
 
-// A rank's shard of `whole`: the same units and planes, of the shard's parameters.
+// A rank's shard of `whole`: the same units and planes, with the shard's number of parameters.
 StateLayout ShardLayout(const StateLayout& whole, const ShardGrid& grid);
 
-// `ranges` of every unit of `whole`, as they lie in this rank's shard.
+// The parts of `ranges` of every unit of `whole` that lie in this rank's shard.
 std::vector<std::vector<ParameterRange>> ShardRanges(
     const std::vector<std::vector<ParameterRange>>& ranges, const StateLayout& whole,
     const ShardGrid& grid);
 
-// The tensors of every unit of `whole` by what this rank's shard (of `layout`) has of them, in its
-// portions.
+// For every unit of `whole`: the part of each tensor that lies in this rank's shard (of `layout`),
+// by portion.
 std::vector<TensorRatios::Shard> ShardTensors(
     const std::vector<std::vector<ParameterRange>>& tensors, const StateLayout& whole,
     const StateLayout& layout, const ShardGrid& grid);
 
-// What a rank's ShardedStep is made from. `compute`: the schedule on whole units.
-// `separate_device`: they are whole in memory of its own, where every exchange costs a wait for it.
+// Options of a rank's ShardedStep. `compute`: the schedule on whole units. `separate_device`: whole
+// units are in the memory of a separate device, which every exchange must wait for.
 ShardedStep::Options PlanShards(const StateLayout& whole, const StepSchedule& compute,
                                 const RankOptions& options, bool separate_device);
 

@@ -10,7 +10,7 @@
 namespace spillway {
 namespace {
 
-// Weights used again this soon are not gathered twice.
+// Weights used again within this number of operations are not gathered twice.
 constexpr int kShortGap = 2;
 
 const WholeStay& Find(const std::vector<WholeStay>& stays, int unit, int op) {
@@ -39,7 +39,7 @@ void FindStays(ShardedSchedule& schedule, int num_units, GatheredWeights gathere
 }
 
 void Pack(ShardedSchedule& schedule) {
-  // Weights arrive while the operation before computes; sums leave while the next one does.
+  // Weights arrive during the operation before; sums leave during the next one.
   std::vector<PackedBuffer> buffers;
   for (const WholeStay& stay : schedule.weights) {
     buffers.push_back({{std::max(0, stay.first_op - 1), stay.last_op}, stay.bytes});
@@ -47,7 +47,7 @@ void Pack(ShardedSchedule& schedule) {
   for (const WholeStay& stay : schedule.sums) {
     buffers.push_back({{stay.first_op, stay.last_op + 1}, stay.bytes});
   }
-  // Nothing lives over the turn of two steps.
+  // No buffer is in use at the turn of two steps.
   schedule.whole_bytes = PackBuffers(static_cast<int>(schedule.compute.ops.size()) + 2, buffers);
   for (size_t i = 0; i < schedule.weights.size(); ++i) {
     schedule.weights[i].offset = buffers[i].offset;
@@ -78,7 +78,7 @@ ShardedSchedule BuildShardedSchedule(const StepSchedule& compute, GatheredWeight
   Pack(schedule);
 
   const int num_ops = static_cast<int>(compute.ops.size());
-  std::set<int> backwards;  // units that have one
+  std::set<int> backwards;  // units with a backward
   for (const StepOp& op : compute.ops) {
     if (op.kind == OpKind::kBackward) backwards.insert(op.unit);
   }
@@ -95,7 +95,7 @@ ShardedSchedule BuildShardedSchedule(const StepSchedule& compute, GatheredWeight
     schedule.swap.ops.push_back(std::move(op));
     schedule.actions.push_back(action);
   };
-  // Two operations past the end: the last sums.
+  // Two operations past the end belong to the last sums.
   for (int op = 0; op < num_ops + 2; ++op) {
     for (size_t i = 0; i < schedule.sums.size(); ++i) {
       if (schedule.sums[i].last_op != op - 2) continue;
@@ -113,13 +113,13 @@ ShardedSchedule BuildShardedSchedule(const StepSchedule& compute, GatheredWeight
     }
     schedule.needs_actions.push_back(static_cast<int>(schedule.actions.size()));
     if (compute.ops[op].kind == OpKind::kLoss) {
-      // Never before the step has begun to compute: its update is announced by then.
+      // Placed after the start of the computation, when the update has been announced.
       add({ShardAction::Kind::kLoss, compute.ops[op].unit, -1, std::max(1, op)});
       backward = true;
     }
   }
   for (const auto& [op, action] : inputs_of) {
-    // A step's last sum begins behind all of its operations.
+    // The last sum of a step begins after all of its operations.
     int last = action;
     while (schedule.actions[last].after_ops <= op) ++last;
     schedule.swap.ops[action].inputs_for_ops = last - action + 1;

@@ -13,8 +13,7 @@
 namespace spillway {
 namespace {
 
-// How many of a training step's operations, or actions, a program has: an evaluation ends with the
-// loss.
+// Number of operations, or actions, of a program: an evaluation ends with the loss.
 template <typename Element, typename Kind>
 int CountOf(Program program, const std::vector<Element>& all, Kind loss) {
   if (program == Program::kTrain) return static_cast<int>(all.size());
@@ -155,7 +154,7 @@ void ShardedStep::NoteBegin(const StepOp& op, double wait_began, double swapping
   device.BeginComputing(StreamId::kCompute);
   device.Notify(StreamId::kCompute, [this, &op, wait_began, swapping](const absl::Status&) {
     MutexLock lock(mutex_);
-    // While the operation before this one was at work nobody waited.
+    // Nobody waited while the operation before this one computed.
     CountWait(&op, std::max(wait_began, op_ended_), swapping);
     op_began_ = MonotonicSeconds();
   });
@@ -204,8 +203,8 @@ absl::StatusOr<GradientTotal> ShardedStep::AwaitGradients() {
     const GradientPartial portions = sums_.TakePortions();
     own = {portions.sum_of_squares, portions.finite};
   }
-  // In the order of the portions in a unit, which with one group, or one rank a group, is the
-  // ranks' own.
+  // Added in the order of the portions in a unit, which is that of the ranks if there is one group,
+  // or one rank a group.
   BeginExchange();
   ASSIGN_OR_RETURN(const std::vector<double> squares,
                    AllGatherNumber(*ranks_.world, own.sum_of_squares));
@@ -220,8 +219,8 @@ absl::StatusOr<GradientTotal> ShardedStep::AwaitGradients() {
 }
 
 void ShardedStep::AnnounceUpdate(const UpdateScalars& scalars) {
-  // Immediate updates: the last sums of the step before are still on their way to the manager,
-  // and these are not their scalars. An error shows at the next operation.
+  // With immediate updates the last sums of the previous step may still be on their way to the
+  // manager, and must not get these scalars. An error shows at the next operation.
   {
     const double began = MonotonicSeconds();
     MutexLock lock(mutex_);
@@ -321,7 +320,7 @@ absl::Status ShardedStep::Exchange(const ShardAction& action, const OpBuffers& s
     case ShardAction::Kind::kSum: {
       const WholeStay& stay = options_.schedule.sums[action.stay];
       auto* sums = reinterpret_cast<float*>(memory_ + stay.offset);
-      // Whoever computes knows of less padding than this grid has.
+      // The compute thread's sums have less padding than this grid.
       float* const end = sums + options_.unit_parameters[action.unit];
       const uint64_t padding = memory_ + stay.offset + stay.bytes - reinterpret_cast<char*>(end);
       RETURN_IF_ERROR(stream_.Do([&](void* native_stream) -> absl::Status {

@@ -1,10 +1,9 @@
-// A rank's part of a step whose state is sharded: whole units for what computes, from shards
-// that swap, with the other ranks.
+// A rank's part of a step on sharded state: whole units for the computation, exchanged with the
+// other ranks from shards that swap.
 //
-// A thread of its own takes the actions of the schedule in their order: brings a shard's
-// weights (from wherever the plan has them) and gathers the others', sums a complete gradient
-// over the ranks into the shard's sums, from where it goes to the update. The compute thread
-// only waits for what its operation needs.
+// A thread of its own takes the actions of the schedule in order: it brings this rank's shard of
+// the weights, gathers the others', and sums a complete gradient over the ranks into the shard's
+// sums, which the update reads. The compute thread only waits for what its operation needs.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +26,13 @@
 
 namespace spillway {
 
-// Counters since the start; differences make a step's row.
+// Counters since the start; a step's row is the difference of two.
 struct ShardedStats {
-  double busy_seconds = 0;              // that something was exchanged, or waited for
-  double stall_collective_seconds = 0;  // compute waited for ranks
-  double stall_swap_seconds = 0;        // compute waited for this rank's shards
+  double busy_seconds = 0;              // seconds of exchanges and of waiting for them
+  double stall_collective_seconds = 0;  // the compute thread waited for ranks
+  double stall_swap_seconds = 0;        // the compute thread waited for this rank's shards
   double compute_busy_seconds = 0;      // of a separate device
-  uint64_t sent_bytes = 0;              // to other ranks, commits left out
+  uint64_t sent_bytes = 0;              // to other ranks, without commits
 };
 
 class ShardedStep : public StepMemory {
@@ -43,18 +42,18 @@ class ShardedStep : public StepMemory {
     ShardedSchedule schedule;
     std::vector<uint64_t> unit_parameters;   // [unit], without padding
     std::vector<uint64_t> shard_parameters;  // [unit], padded
-    uint64_t weight_bytes = 2;               // of a parameter
+    uint64_t weight_bytes = 2;               // per parameter
     GradientSumOptions sums;
     Trace* trace = nullptr;
   };
 
-  // All outlive it. `manager`: of the plan of schedule.swap. `memory`: MemoryBytes, in which
-  // units are whole; aligned to 4096. It is the host's, or that of the device of `stream`: then
-  // the manager's device is the same one, its operations are in kExchange, and so is what
-  // `ranks.group` and `ranks.replicas` exchange.
+  // All outlive the object. `manager`: made for the plan of schedule.swap. `memory`: MemoryBytes
+  // for whole units, aligned to 4096, of the host or of the device of `stream`. In the latter case
+  // the manager has the same device with its operations in kExchange, and so do `ranks.group` and
+  // `ranks.replicas`.
   ShardedStep(Options options, SwapManager* manager, const RankGroups& ranks, TileCompute* tiles,
               const ExchangeStream& stream, char* memory);
-  // Ends what is under way; on other ranks too, unless they had no more to say either.
+  // Ends what is under way; also on other ranks, unless they have finished, too.
   ~ShardedStep() override;
 
   static uint64_t MemoryBytes(const Options& options);
@@ -64,7 +63,7 @@ class ShardedStep : public StepMemory {
   void AbandonQueued() override;
   absl::StatusOr<OpBuffers> BeginOp() override;
   void EndOp() override;
-  // The sum and the judgement of all ranks.
+  // Returns the total over all ranks and what follows from it.
   absl::StatusOr<GradientTotal> AwaitGradients() override;
   absl::Status MeasureUpdate(const UpdateScalars& scalars, int measure) override {
     return manager_->MeasureUpdate(scalars, measure);
@@ -73,8 +72,8 @@ class ShardedStep : public StepMemory {
   absl::Status Flush() override;
   absl::Status AwaitProgram() override;
 
-  // Around what the compute thread itself says to other ranks: it counts as busy time, which is
-  // counted once where the actions' thread exchanges something, too.
+  // Brackets the compute thread's own exchanges with other ranks. They count as busy time, once if
+  // the actions' thread exchanges at the same time.
   void BeginExchange();
   void EndExchange();
 
@@ -82,19 +81,19 @@ class ShardedStep : public StepMemory {
 
  private:
   void RunActions();
-  // False when the step is at an end, by an error or for good.
+  // False when the step has ended, by an error or for good.
   bool AwaitAction(const ShardAction& action);
   absl::Status Take(int action);
   absl::Status Exchange(const ShardAction& action, const OpBuffers& shard);
   absl::Status Gather(const ShardAction& action, const OpBuffers& shard);
-  // Compute has waited from `began` to now for what `op` needs (null: for the step's end), of which
-  // for shards `swapping` seconds.
+  // Counts the time that the compute thread waited for `op` (null: for the step's end), from
+  // `began` to now, of which `swapping` seconds for shards.
   void CountWait(const StepOp* op, double began, double swapping)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // A span in the trace, where there is one and it has any length.
+  // Records a span in the trace, if there is one and the span is not empty.
   void RecordSpan(SpanKind kind, const std::function<void(Span&)>& detail, double began,
                   double ended) const;
-  // On a separate device: notes of when the operation that is put there begins and ends.
+  // On a separate device: requests notes of when the operation that is put there begins and ends.
   void NoteBegin(const StepOp& op, double wait_began, double swapping);
   void NoteEnd(const StepOp& op, int index);
   bool idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !running_ && computing_ == 0; }
@@ -117,20 +116,20 @@ class ShardedStep : public StepMemory {
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<Program> queued_ ABSL_GUARDED_BY(mutex_);
-  bool running_ ABSL_GUARDED_BY(mutex_) = false;  // actions of `program_` are left
+  bool running_ ABSL_GUARDED_BY(mutex_) = false;  // actions of `program_` remain
   Program program_ ABSL_GUARDED_BY(mutex_) = Program::kTrain;
   int ops_done_ ABSL_GUARDED_BY(mutex_) = 0;
-  int computing_ ABSL_GUARDED_BY(mutex_) = 0;    // operations that a separate device has yet to do
-  double op_began_ ABSL_GUARDED_BY(mutex_) = 0;  // the one that it is at
-  double op_ended_ ABSL_GUARDED_BY(mutex_) = 0;  // the one before
+  int computing_ ABSL_GUARDED_BY(mutex_) = 0;  // operations that a separate device has not finished
+  double op_began_ ABSL_GUARDED_BY(mutex_) = 0;  // begin of the current operation
+  double op_ended_ ABSL_GUARDED_BY(mutex_) = 0;  // end of the one before
   int actions_done_ ABSL_GUARDED_BY(mutex_) = 0;
   ShardedStats stats_ ABSL_GUARDED_BY(mutex_);
-  int exchanges_ ABSL_GUARDED_BY(mutex_) = 0;  // under way, since:
+  int exchanges_ ABSL_GUARDED_BY(mutex_) = 0;  // number under way, since:
   double exchanging_since_ ABSL_GUARDED_BY(mutex_) = 0;
-  double swap_seconds_ ABSL_GUARDED_BY(mutex_) = 0;  // that actions waited for shards
-  // [unit] Where its operation finds, or leaves, its inputs; null on the device.
+  double swap_seconds_ ABSL_GUARDED_BY(mutex_) = 0;  // seconds that actions waited for shards
+  // [unit] Where its operation reads, or writes, its inputs; null on the device.
   std::vector<UnitInputs> inputs_ ABSL_GUARDED_BY(mutex_);
-  int next_op_ = 0;  // of the compute thread
+  int next_op_ = 0;  // used by the compute thread alone
   std::thread thread_;
 };
 

@@ -20,7 +20,7 @@
 namespace spillway {
 namespace {
 
-// What goes to or comes from one member before the next one has its turn.
+// Bytes to or from one member before the next member is served.
 constexpr uint64_t kTurnBytes = 1 << 20;
 
 class SocketRanks : public Collectives {
@@ -46,7 +46,7 @@ class SocketRanks : public Collectives {
                         uint64_t bytes) override {
     if (bytes == 0) return absl::OkStatus();
     std::vector<Way> ways;
-    // Everyone begins with another, so that not all send to the same at once.
+    // Every rank begins with a different one, so that not all send to the same at once.
     for (int i = 1; i < size(); ++i) {
       const int peer = (rank_ + i) % size();
       ways.push_back({peer, send[peer], bytes, receive[peer], bytes});
@@ -69,7 +69,7 @@ class SocketRanks : public Collectives {
   }
 
  private:
-  // What is left between this rank and one member.
+  // The bytes that remain between this rank and one member.
   struct Way {
     int peer = 0;
     const char* out = nullptr;
@@ -85,7 +85,7 @@ class SocketRanks : public Collectives {
     return aborted_ ? absl::CancelledError("aborted") : broken_;
   }
 
-  // All ways at once.
+  // Serves all members at once.
   absl::Status PassAll(std::vector<Way>& ways) {
     double moved_at = MonotonicSeconds();
     while (true) {
@@ -101,7 +101,7 @@ class SocketRanks : public Collectives {
     }
   }
 
-  // As much as goes at once.
+  // Moves as much as possible without waiting.
   absl::Status Move(Way& way, uint64_t* moved) {
     const int fd = sockets_[way.peer].get();
     if (way.out_bytes > 0) {
@@ -128,7 +128,7 @@ class SocketRanks : public Collectives {
     return absl::OkStatus();
   }
 
-  // Until something can be moved.
+  // Waits until something can be moved.
   absl::Status Wait(const std::vector<Way>& ways, double moved_at) {
     std::vector<pollfd> watched = {{abort_.get(), POLLIN, 0}};
     for (const Way& way : ways) {
@@ -140,7 +140,8 @@ class SocketRanks : public Collectives {
                            static_cast<int>(std::clamp(left * 1000 + 1, 0.0, 60e3)));
     if (aborted_) return absl::CancelledError("aborted");
     if (ready != 0 || left > 0) return absl::OkStatus();
-    // Whoever has not taken what was sent may wait itself for another one: it knows more.
+    // A member that has not received may itself wait for another, so one that has not sent is named
+    // first.
     const auto silent =
         std::find_if(ways.begin(), ways.end(), [](const Way& way) { return way.in_bytes > 0; });
     return HasNotAnswered(options_.members[silent != ways.end() ? silent->peer : ways.front().peer],
@@ -157,12 +158,12 @@ class SocketRanks : public Collectives {
   }
 
   const ConversationOptions options_;
-  const int rank_;  // among the members
+  const int rank_;  // index among the members
   const std::vector<UniqueFd> sockets_;
   const UniqueFd abort_;
   std::atomic<bool> aborted_{false};
   std::atomic<uint64_t> sent_bytes_{0};
-  Mutex mutex_;  // held for a call: one at a time
+  Mutex mutex_;  // held for a whole call
   absl::Status broken_ ABSL_GUARDED_BY(mutex_);
 };
 

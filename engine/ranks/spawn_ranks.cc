@@ -36,9 +36,9 @@
 namespace spillway {
 namespace {
 
-// Two descriptors a rank while it starts; a machine with more GPUs than this has another program.
+// Each rank needs two descriptors while it starts; a machine with more GPUs needs another launcher.
 constexpr int kMostSpawned = 1024;
-constexpr int kFailedCode = 1;  // for no reason that has a code of its own
+constexpr int kFailedCode = 1;  // failed without a code of its own
 constexpr int kStoppedCode = 75;
 
 absl::Status MakePipe(UniqueFd* read, UniqueFd* write) {
@@ -49,8 +49,8 @@ absl::Status MakePipe(UniqueFd* read, UniqueFd* write) {
   return absl::OkStatus();
 }
 
-// A socket bound to this port of 127.0.0.1, to any free one where it is 0. One asked for by its
-// number can be had several times, as long as nobody listens at it (SO_REUSEADDR).
+// Binds a socket to this port of 127.0.0.1, to any free one for 0. A given port can be bound
+// several times while nobody listens at it (SO_REUSEADDR).
 absl::StatusOr<UniqueFd> BindLoopback(int port) {
   sockaddr_in loopback = {};
   loopback.sin_family = AF_INET;
@@ -65,11 +65,11 @@ absl::StatusOr<UniqueFd> BindLoopback(int port) {
   return bound;
 }
 
-// Holds back the signals that are passed on, SIGTSTP and SIGCHLD for as long as it lives.
+// Blocks the signals that are passed on, SIGTSTP and SIGCHLD during its lifetime.
 class BlockedSignals {
  public:
   BlockedSignals() {
-    // What is ignored here is so in the ranks; blocked, it would come all the same.
+    // Signals ignored here are ignored in the ranks; if blocked, they would arrive all the same.
     const std::vector<int> forwarded = StopSignal::Handled();
     sigset_t set;
     sigemptyset(&set);
@@ -84,9 +84,9 @@ class BlockedSignals {
   ~BlockedSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
   int fd() const { return descriptor_.get(); }
-  // What a rank starts with: what comes before it has a handler waits for that (StopSignal).
+  // The ranks' initial mask: a signal that arrives before its handler waits for it (StopSignal).
   const sigset_t& of_ranks() const { return of_ranks_; }
-  // The next that came, 0 if none.
+  // The next pending signal, 0 if none.
   int Next() const {
     signalfd_siginfo info = {};
     return read(fd(), &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
@@ -97,7 +97,7 @@ class BlockedSignals {
   UniqueFd descriptor_;
 };
 
-// The pointers that execve wants; `strings` must outlive them.
+// The pointers that execve needs; `strings` must outlive them.
 std::vector<char*> Pointers(const std::vector<std::string>& strings) {
   std::vector<char*> pointers;
   for (const std::string& string : strings) pointers.push_back(const_cast<char*>(string.c_str()));
@@ -115,7 +115,7 @@ struct Child {
 class Spawner {
  public:
   explicit Spawner(const SpawnOptions& options) : options_(options) {}
-  // Nothing is left behind, whatever went wrong.
+  // Stops all ranks, whatever went wrong.
   ~Spawner() {
     Send(SIGKILL);
     for (const auto& child : children_) {
@@ -130,13 +130,13 @@ class Spawner {
     ASSIGN_OR_RETURN(socket_, BindLoopback(port_));
     for (int rank = 0; rank < options_.ranks; ++rank) {
       RETURN_IF_ERROR(StartRank(rank));
-      socket_ = UniqueFd();  // rank 0 has it
+      socket_ = UniqueFd();  // rank 0 has it now
     }
     return absl::OkStatus();
   }
 
   int Wait() {
-    // That came before any were held back.
+    // Passes on a signal that arrived before signals were blocked.
     if (const int signal = StopSignal::received()) Forward(signal);
     while (Running() > 0) {
       WaitForSomething();
@@ -151,7 +151,7 @@ class Spawner {
       Reap();
       EndTheOthers();
     }
-    // What they left in their pipes, and no more: their children may live on, with the other ends.
+    // Forwards what is in the pipes and no more: children of ranks may still hold the other ends.
     while (ForwardOutput()) {
     }
     for (const auto& child : children_) Print(child->lines.Finish());
@@ -185,7 +185,7 @@ class Spawner {
       fcntl(child->output.get(), F_SETFL, O_NONBLOCK);
     }
     RETURN_IF_ERROR(MakePipe(&failed_read, &failed_write));
-    // All that needs memory comes before the fork.
+    // All allocations come before the fork.
     const std::vector<std::string> environment = EnvironmentOf(rank);
     const std::vector<char*> argv = Pointers(options_.arguments), envp = Pointers(environment);
     const pid_t parent = getpid();
@@ -206,12 +206,12 @@ class Spawner {
     return ErrnoStatus(error, absl::StrCat("start rank ", rank, " as ", options_.program));
   }
 
-  // In the child: returns only where it failed, with errno. Calls nothing that takes a lock.
+  // Runs in the child: returns only on failure, with errno. Calls nothing that takes a lock.
   void Become(pid_t parent, int output, const std::vector<char*>& argv,
               const std::vector<char*>& envp) const {
     setpgid(0, 0);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return;
-    if (getppid() != parent) _exit(1);  // it died before that held
+    if (getppid() != parent) _exit(1);  // the parent died before that took effect
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return;
     if (output >= 0 && (dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0)) return;
@@ -238,7 +238,7 @@ class Spawner {
     Send(signal);
   }
 
-  // A terminal's Ctrl-Z: all stop until this process is told to go on.
+  // Handles Ctrl-Z of a terminal: all ranks stop until this process continues.
   void Pause() const {
     Send(SIGSTOP);
     raise(SIGSTOP);
@@ -260,13 +260,13 @@ class Spawner {
 
   static void Print(absl::string_view lines) {
     if (lines.empty()) return;
-    // On a terminal the first rank's progress may stand there.
+    // The first rank's progress may stand in the terminal's current line.
     const std::string text = absl::StrCat(RedrawsStderr() ? kClearLine : "", lines);
-    (void)WriteAll(STDERR_FILENO, text.data(), text.size());  // nobody reads: nobody misses it
+    (void)WriteAll(STDERR_FILENO, text.data(), text.size());  // without a reader nothing is lost
   }
 
-  // A buffer of each rank's, so that signals do not wait for a rank that never stops talking.
-  // True where anything was there.
+  // Forwards one buffer per rank, so that a rank that never stops writing does not delay signals.
+  // True if there was any output.
   bool ForwardOutput() {
     bool any = false;
     char buffer[4096];
@@ -296,7 +296,7 @@ class Spawner {
                                               : absl::StrCat("SIG", name)));
       }
       if (failure_) {
-        // A rank that only saw another leave may be gone before that one, which knows why.
+        // A rank that only saw another leave may end before that one, which has the reason.
         if (*failure_ == kFailedCode && code != kFailedCode && !sent_) failure_ = code;
         continue;
       }
@@ -324,19 +324,19 @@ class Spawner {
 
   const SpawnOptions options_;
   const BlockedSignals signals_;
-  // Of this run alone, whatever the environment has: its ranks are all started here.
+  // New for this run, whatever the environment has: all its ranks are started here.
   const std::string secret_ = NewRankSecret();
   int port_ = 0;
-  // Bound to it and never listened at, for as long as any rank lives: where rank 0 dies, no other
-  // program gets its port, which the other ranks would then take for rank 0.
+  // Bound to the port without listening while any rank lives: if rank 0 dies, no other program can
+  // take its port and be mistaken for rank 0.
   UniqueFd held_;
-  UniqueFd socket_;  // bound to it, until rank 0 has it
+  UniqueFd socket_;  // bound to the port, until rank 0 has it
   std::vector<std::unique_ptr<Child>> children_;
-  std::map<int, double> forwarded_;  // when each signal was passed on last
-  bool stopped_ = false;             // one ended with 75
+  std::map<int, double> forwarded_;  // when each signal was last passed on
+  bool stopped_ = false;             // a rank ended with 75
   std::optional<int> failure_;       // the first failed rank's code, or a later one that says more
   size_t failed_rank_ = 0;
-  std::optional<double> next_blow_;  // when those that still run get a signal
+  std::optional<double> next_blow_;  // when the ranks that still run get a signal
   bool sent_ = false;                // SIGTERM
 };
 
@@ -346,7 +346,8 @@ absl::StatusOr<SpawnOptions> SpawnThisProgram(int ranks) {
   SpawnOptions options;
   options.ranks = ranks;
   options.environment = ThisEnvironment();
-  // By its own path, so that ps shows its name; where the file has been replaced, what runs here.
+  // Starts the program by its path, so that ps shows its name; if the file was replaced, by the
+  // running image.
   char path[4096];
   const ssize_t size = readlink("/proc/self/exe", path, sizeof(path) - 1);
   options.program = "/proc/self/exe";
@@ -354,7 +355,7 @@ absl::StatusOr<SpawnOptions> SpawnThisProgram(int ranks) {
     options.program = {path, path + size};
   ASSIGN_OR_RETURN(const std::string line, ReadSmallFile("/proc/self/cmdline"));
   options.arguments = absl::StrSplit(line, '\0');
-  options.arguments.pop_back();  // behind the last one's end
+  options.arguments.pop_back();  // the terminating null
   return options;
 }
 
@@ -364,7 +365,7 @@ absl::StatusOr<int> SpawnRanks(const SpawnOptions& options) {
         absl::StrCat("--ranks ", options.ranks, " is more than the ", kMostSpawned,
                      " that are started on one machine: use srun or mpirun over several"));
   }
-  ShareTerminal(true);  // with the first of them
+  ShareTerminal(true);  // shared with the first rank
   Spawner spawner(options);
   RETURN_IF_ERROR(spawner.Start());
   return spawner.Wait();

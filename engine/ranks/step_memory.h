@@ -1,6 +1,6 @@
-// What a step's operations get their weights and gradient sums from: the swap manager of a
-// whole state (below), or that of a shard with the other ranks behind it
-// (engine/ranks/sharded_step.h). The methods are SwapManager's, and called as its are.
+// Provides the memory of weights and gradient sums to a step's operations: the swap manager of a
+// whole state (below), or that of a shard together with the other ranks
+// (engine/ranks/sharded_step.h). The methods are SwapManager's, with the same rules.
 #pragma once
 
 #include <utility>
@@ -17,7 +17,7 @@ class StepMemory {
   // The operations of a training step, on whole units.
   virtual const StepSchedule& schedule() const = 0;
 
-  // With several ranks `first_read` is not looked at: each rank's tokens are its own.
+  // With several ranks `first_read` is ignored: each rank's tokens are its own.
   virtual void Enqueue(Program program, FirstRead first_read = {}) = 0;
   virtual void AbandonQueued() = 0;
   virtual absl::StatusOr<OpBuffers> BeginOp() = 0;
@@ -26,13 +26,13 @@ class StepMemory {
   virtual absl::Status MeasureUpdate(const UpdateScalars& scalars, int measure) = 0;
   virtual void AnnounceUpdate(const UpdateScalars& scalars) = 0;
   virtual absl::Status Flush() = 0;
-  // After the last EndOp of a program: that nothing of it is left to do but updates.
+  // After the last EndOp of a program: waits until only updates remain of it.
   virtual absl::Status AwaitProgram() = 0;
 };
 
 class LocalStep : public StepMemory {
  public:
-  // `manager` outlives it.
+  // `manager` outlives the object.
   explicit LocalStep(SwapManager* manager) : manager_(manager) {}
 
   const StepSchedule& schedule() const override { return manager_->plan().schedule; }

@@ -6,7 +6,7 @@ namespace spillway {
 
 void BusyIntervals::Add(int64_t begin_ns, int64_t end_ns) {
   if (end_ns <= begin_ns) return;
-  // Pieces that the new one touches, or nearly.
+  // Pieces that the new one touches, or is within gap_ns_ of.
   const auto first = std::partition_point(pieces_.begin(), pieces_.end(), [&](const auto& piece) {
     return piece.second + gap_ns_ < begin_ns;
   });
@@ -25,7 +25,7 @@ void BusyIntervals::Add(int64_t begin_ns, int64_t end_ns) {
   if (pieces_.size() > kMostPieces) CloseGaps();
 }
 
-// The smaller half of the gaps.
+// Closes the smaller half of the gaps.
 void BusyIntervals::CloseGaps() {
   std::vector<int64_t> gaps;
   for (size_t i = 1; i < pieces_.size(); ++i) {
@@ -60,7 +60,7 @@ int64_t BusyIntervals::busy_ns() const {
 }
 
 void ByteBins::Add(int64_t begin_ns, int64_t end_ns, uint64_t bytes) {
-  // A transfer that took no time still counts, where it was.
+  // A transfer without a duration still counts, at its time.
   end_ns = std::max(end_ns, begin_ns + 1);
   const double per_ns = static_cast<double>(bytes) / static_cast<double>(end_ns - begin_ns);
   begin_ns = std::max(begin_ns, begin_ns_) - begin_ns_;

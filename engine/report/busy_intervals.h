@@ -1,4 +1,4 @@
-// What a time line is made of, in bounded memory however many spans there were. Plain values.
+// The parts of a time line, in bounded memory for any number of spans. Plain values.
 #pragma once
 
 #include <cstddef>
@@ -8,21 +8,21 @@
 
 namespace spillway {
 
-// When something was busy: the union of intervals, in at most kMostPieces pieces. Where there
-// would be more, pieces with the smallest gaps between them become one, so that a time line of
-// that many dots across still looks the same.
+// The times when something was busy: the union of intervals, in at most kMostPieces pieces. If
+// there would be more, pieces with the smallest gaps between them are merged; a time line with that
+// many pixels looks the same.
 class BusyIntervals {
  public:
   static constexpr size_t kMostPieces = 600;
 
-  // In any order; fastest in order of the ends.
+  // Adds intervals in any order; fastest in order of the ends.
   void Add(int64_t begin_ns, int64_t end_ns);
-  // Only what lies between the two stays.
+  // Removes everything outside of the interval.
   void Clip(int64_t begin_ns, int64_t end_ns);
 
-  // Ascending, apart from each other.
+  // Ascending and disjoint.
   const std::vector<std::pair<int64_t, int64_t>>& pieces() const { return pieces_; }
-  // Their sum: a little too much where gaps were closed.
+  // The sum of the pieces: slightly too large if gaps were closed.
   int64_t busy_ns() const;
 
  private:
@@ -32,15 +32,15 @@ class BusyIntervals {
   int64_t gap_ns_ = 0;  // gaps up to this are closed
 };
 
-// Bytes over time, in at most kMostBins bins of equal width, twice as wide whenever time runs
-// out of them.
+// Bytes over time, in at most kMostBins bins of equal width, which doubles whenever time exceeds
+// them.
 class ByteBins {
  public:
   static constexpr size_t kMostBins = 512;
 
   explicit ByteBins(int64_t begin_ns = 0) : begin_ns_(begin_ns) {}
 
-  // Spread evenly from `begin_ns` to `end_ns`. What lies before the first bin is left out.
+  // Adds bytes spread evenly from `begin_ns` to `end_ns`. Bytes before the first bin are left out.
   void Add(int64_t begin_ns, int64_t end_ns, uint64_t bytes);
 
   int64_t width_ns() const { return width_ns_; }

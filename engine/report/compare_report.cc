@@ -20,8 +20,8 @@
 namespace spillway {
 namespace {
 
-// The names of their OUTPUTs; where two are the same, with as much of the paths as tells them
-// apart.
+// The names of their OUTPUTs; equal names are extended by as much of the paths as distinguishes
+// them.
 std::vector<std::string> NamesOf(const std::vector<ReportInput>& runs) {
   std::vector<std::vector<std::string>> parts;
   for (const ReportInput& run : runs) parts.push_back(PathParts(run));
@@ -65,7 +65,7 @@ std::string SpeedOf(const ReportInput& input) {
                       EscapeHtml(input.run.data.unit), "/s");
 }
 
-// A row a run: what came out.
+// The results, a row per run.
 std::string ResultsTable(const std::vector<ReportInput>& runs,
                          const std::vector<std::string>& names) {
   HtmlTable table({"Run", "State", "Steps", "Loss", "Held out", "Best", "Speed", "Time",
@@ -93,7 +93,7 @@ std::string ResultsTable(const std::vector<ReportInput>& runs,
   return absl::StrCat("<div class=\"panel\"><h3>Results</h3>\n", table.Html(), "</div>\n");
 }
 
-// [run]: as text, not escaped; "" where it does not have the setting.
+// [run]: as text, not escaped; "" if the run lacks the setting.
 using Values = std::vector<std::string>;
 
 void AddMachine(const std::vector<ReportInput>& runs, std::map<std::string, Values>& all) {
@@ -115,7 +115,7 @@ void AddMachine(const std::vector<ReportInput>& runs, std::map<std::string, Valu
   }
 }
 
-// What differs, a row each; what is the same in all runs is only counted.
+// The settings that differ, a row each; equal settings are only counted.
 std::string DifferencesTable(const std::vector<ReportInput>& runs,
                              const std::vector<std::string>& names) {
   std::map<std::string, Values> all;

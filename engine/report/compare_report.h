@@ -1,5 +1,5 @@
-// Several runs on one page that needs nothing else: their figures side by side, their curves over
-// one another, and what of their settings differs (docs/REPORT.md). Pure functions of values.
+// Several runs on one self-contained page: their figures side by side, their curves in common
+// charts, and the settings that differ (docs/REPORT.md). Pure functions of values.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace spillway {
 
-// Curves have as many colours; more runs nobody tells apart.
+// The number of colours for curves.
 inline constexpr size_t kMostRunsCompared = 16;
 
-// REQUIRES: there are runs, and at most kMostRunsCompared. `now`: seconds since 1970.
+// REQUIRES: 1 to kMostRunsCompared runs. `now`: seconds since 1970.
 std::string RenderComparison(const std::vector<ReportInput>& runs, double now);
 
 }  // namespace spillway

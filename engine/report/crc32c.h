@@ -1,5 +1,4 @@
-// CRC-32C (Castagnoli), as TensorBoard's records use it. Not what guards our own bytes: that
-// is io/checksum.h.
+// CRC-32C (Castagnoli) for TensorBoard's records. Our own files use io/checksum.h instead.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +10,8 @@ namespace spillway {
 // Reflected, polynomial 0x1EDC6F41, initial value and final xor 0xFFFFFFFF (RFC 3720).
 uint32_t Crc32c(absl::string_view bytes);
 
-// As TFRecord files store it: rotated right by 15 and 0xA282EAD8 added, so that the CRC of
-// bytes that hold a CRC is no special case.
+// The form in TFRecord files: rotated right by 15 and 0xA282EAD8 added, so that the CRC of bytes
+// that contain a CRC is no special case.
 uint32_t MaskedCrc32c(absl::string_view bytes);
 
 }  // namespace spillway

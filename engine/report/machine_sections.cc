@@ -14,12 +14,12 @@ namespace {
 
 struct TimeShare {
   absl::string_view name;
-  absl::string_view color;  // report.css's class
+  absl::string_view color;  // a class of report.css
   double seconds = 0;
   absl::string_view meaning;
 };
 
-// What one thread's time divides into: nothing is counted twice.
+// Divides one thread's time into parts without overlap.
 std::vector<TimeShare> TimeShares(const RunRows& rows) {
   const auto sum = [&](absl::string_view field) { return rows.steps.total(field).sum; };
   std::vector<TimeShare> shares = {
@@ -110,7 +110,7 @@ std::string PredictionTable(const ReportInput& input) {
 
 namespace {
 
-// Of tokens, or of a model that reads none of its samples.
+// Speed in tokens, or in samples for a model that reads no tokens.
 std::string SpeedFigure(const ReportInput& input) {
   const ReportSeries& steps = input.rows->steps;
   if (steps.total("tokens").sum > 0 || steps.total("samples").sum <= 0) {

@@ -1,5 +1,5 @@
-// What the machine did, as HTML: where the time went, memory and storage. Each is empty where the
-// run has nothing to say to it.
+// HTML sections about the machine: distribution of time, memory and storage. A section is empty if
+// the run has no data for it.
 #pragma once
 
 #include <string>

@@ -11,7 +11,7 @@ double PerSecond(int64_t count, double seconds) {
   return seconds > 0 ? static_cast<double>(count) / seconds : 0;
 }
 
-// JSON has no infinity: null says that there is no number.
+// JSON has no infinity: null means that there is no number.
 nlohmann::json NumberOrNull(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
 }

@@ -22,14 +22,14 @@ namespace {
 
 constexpr size_t kEvaluationsShown = 12;
 
-// The value of a setting in config.resolved.json; null where there is none.
+// The value of a setting in config.resolved.json; null if it is missing.
 nlohmann::json ConfigValue(const ReportInput& input, const std::string& name) {
   if (!input.config.is_object() || !input.config.contains(name)) return nullptr;
   const nlohmann::json& setting = input.config[name];
   return setting.is_object() ? setting.value("value", nlohmann::json()) : nlohmann::json();
 }
 
-// "a.txt, b.txt" of a list of paths.
+// Returns "a.txt, b.txt" for a list of paths.
 std::string Joined(const nlohmann::json& value) {
   if (!value.is_array()) return value.is_null() ? "" : TextOf(value);
   std::string joined;
@@ -52,12 +52,12 @@ int64_t LastStep(const ReportInput& input) {
   return row.is_object() ? row.value("step", int64_t{0}) : 0;
 }
 
-// OUTPUT without links and dots; as it was given where it is no more.
+// OUTPUT without links and dots; unchanged if it does not exist any more.
 std::string PathOf(const ReportInput& input) {
   return input.output.empty() ? "" : FileSystem::Real().Resolve(input.output);
 }
 
-// "a.txt: 1,200 windows, 1.23M tokens".
+// Returns "a.txt: 1,200 windows, 1.23M tokens".
 std::string WithSize(const std::string& files, const DatasetSize& size) {
   if (files.empty() || size.samples == 0) return files;
   std::string text = absl::StrCat(files, ": ", FormatCount(size.samples), " ", size.unit);
@@ -68,7 +68,7 @@ std::string WithSize(const std::string& files, const DatasetSize& size) {
   return text;
 }
 
-// "node7, 8 cores of Xeon ..., 31.2 GiB".
+// Returns "node7, 8 cores of Xeon ..., 31.2 GiB".
 std::string MachineText(const RunPart& part) {
   const RunMachine& machine = part.machine;
   std::string text;
@@ -84,7 +84,7 @@ std::string MachineText(const RunPart& part) {
   return text;
 }
 
-// From how long the steps so far took with all that was between them. None without two of them.
+// Extrapolates the time of the steps so far, including pauses. None before two steps.
 std::optional<double> SecondsLeft(const ReportInput& input) {
   const ReportSeries& steps = input.rows->steps;
   const int64_t left = input.run.steps - LastStep(input);
@@ -92,12 +92,12 @@ std::optional<double> SecondsLeft(const ReportInput& input) {
   return SecondsSoFar(*input.rows) / static_cast<double>(steps.rows()) * static_cast<double>(left);
 }
 
-// "2.5".
+// Returns "2.5".
 std::string EpochText(double epochs) {
   return epochs < 10 ? absl::StrFormat("%.2g", epochs) : absl::StrFormat("%.0f", epochs);
 }
 
-// Measures of held-out data other than the loss; the one of --metric comes first.
+// Measures of held-out data except the loss; the one of --metric is first.
 std::vector<std::string> MeasuresOf(const RunRows& rows) {
   std::vector<std::string> names;
   for (const MeasureKind& kind : MeasureKinds()) {
@@ -119,7 +119,7 @@ void AddCard(std::string& html, absl::string_view name, const std::string& value
                   "</div></div>\n");
 }
 
-// "12.3 MiB of 64 MiB".
+// Returns "12.3 MiB of 64 MiB".
 std::string OfBudget(double bytes, uint64_t budget) {
   const std::string used = FormatByteNumber(bytes);
   return budget > 0 ? absl::StrCat(used, " of ", FormatBytes(budget)) : used;
@@ -131,9 +131,9 @@ std::optional<double> NumberIn(const nlohmann::json& row, const std::string& nam
                                                   : std::nullopt;
 }
 
-// A dozen evaluations, spread evenly, and the best one where it lies between them. What the rows do
-// not measure has no column. The first, the last and the best are themselves; of many evaluations
-// the others are means of neighbours.
+// A dozen evaluations, spread evenly, and the best one if it is between them. Columns without data
+// are left out. The first, the last and the best are exact; if there are many, the others are means
+// of neighbours.
 std::string EvaluationTable(const ReportInput& input) {
   const ReportSeries& evaluations = input.rows->evaluations;
   std::vector<std::string> names = {"loss", "perplexity"};
@@ -187,13 +187,13 @@ std::string EvaluationTable(const ReportInput& input) {
   return table.Html();
 }
 
-// Says what --resume does with a run that has not finished.
+// Describes the effect of --resume for a run that has not finished.
 absl::string_view ResumeSentence(const ReportInput& input) {
   return input.has_commit ? "--resume continues from the last commit."
                           : "No commit was made; --resume starts at step 1.";
 }
 
-// Settings that the run was given anew (--allow-change).
+// Settings that were changed on resume (--allow-change).
 std::string ChangesNote(const std::vector<RunChange>& changes) {
   std::string html;
   for (const RunChange& change : changes) {
@@ -321,7 +321,7 @@ std::string HeaderSection(const ReportInput& input) {
 
 namespace {
 
-// "of 20,000; epoch 0.6 of 10".
+// Returns "of 20,000; epoch 0.6 of 10".
 std::string StepsText(const ReportInput& input, int64_t last) {
   const RunDescription& run = input.run;
   const double epochs = Epochs(run, run.steps);
@@ -351,7 +351,7 @@ void AddSpeedCard(const ReportInput& input, std::string& html) {
   AddCard(html, "Tokens/s", FormatNumber(steps.MedianOfMeans("tokens_per_second")), more);
 }
 
-// The last value of a measure, where the best is by the loss or by another.
+// Adds the last value of a measure; the best evaluation may be chosen by another one.
 void AddMeasureCard(const ReportInput& input, std::string& html) {
   const std::vector<std::string> measures = MeasuresOf(*input.rows);
   const auto& best = input.rows->best;
@@ -473,7 +473,7 @@ std::string LearningSection(const ReportInput& input) {
   return html;
 }
 
-// The newest text of each prompt, and the earlier ones below it.
+// The newest text of each prompt, and below it the earlier ones.
 std::string SamplesSection(const ReportInput& input) {
   const std::vector<SampleLog::Evaluation>& all = input.rows->samples.evaluations();
   if (all.empty()) return "";
@@ -488,7 +488,7 @@ std::string SamplesSection(const ReportInput& input) {
     for (size_t i = all.size(); i-- > 0;) {
       if (prompt >= all[i].texts.size()) continue;
       const SampleText& sample = all[i].texts[prompt];
-      // The newest, and what the model wrote at first.
+      // Shows the newest text, and the first one that the model wrote.
       HtmlTable& table = i + 1 == all.size() || i == 0 ? shown : earlier;
       table.Row({FormatCount(all[i].step), cell(sample)});
     }

@@ -1,4 +1,5 @@
-// What comes first on the report's page: the run, its figures at a glance, how it learned. HTML.
+// The first sections of the report's page: the run, its main figures, and its learning curves.
+// HTML.
 #pragma once
 
 #include <string>
@@ -10,14 +11,14 @@ namespace spillway {
 
 // The name of OUTPUT. Not escaped.
 std::string ReportTitle(const ReportInput& input);
-// The folders of OUTPUT's path, it last.
+// The folders of OUTPUT's path, ending with OUTPUT.
 std::vector<std::string> PathParts(const ReportInput& input);
-// "Accuracy", "BLEU": of a measure of MeasureKinds, as a heading.
+// The heading of a measure of MeasureKinds: "Accuracy", "BLEU".
 std::string MeasureTitle(const std::string& name);
 
 std::string HeaderSection(const ReportInput& input);
 std::string CardsSection(const ReportInput& input);
-// Empty where the run has nothing to say to it.
+// Empty if the run has no data for it.
 std::string LearningSection(const ReportInput& input);
 std::string SamplesSection(const ReportInput& input);
 

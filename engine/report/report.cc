@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMostCommitTicks = 400;
 
-// When a page of a run that goes on is to be loaded again, and when nobody seems to rewrite it.
+// Times at which the page of an active run reloads, and at which it counts as abandoned.
 nlohmann::json RunningData(const ReportInput& input) {
   constexpr double kLeastPause = 3, kMostPause = 30, kStaleSeconds = 300, kStaleSteps = 5;
   const double age = input.now - input.run.parts.back().started;
@@ -28,7 +28,7 @@ nlohmann::json RunningData(const ReportInput& input) {
           {"stale_seconds", std::max(kStaleSeconds, kStaleSteps * step)}};
 }
 
-// What the page's script draws.
+// The data of the page's script.
 std::string ChartData(const ReportInput& input) {
   const RunDescription& run = input.run;
   nlohmann::json rest;
@@ -53,7 +53,7 @@ std::string ChartData(const ReportInput& input) {
                       ",\n\"evaluations\":", input.rows->evaluations.Json(), "}");
 }
 
-// `text` with every {{name}} replaced; what is put in is not looked at again.
+// Replaces every {{name}} in `text`; inserted values are not searched again.
 std::string FillIn(absl::string_view text, const std::map<std::string, std::string>& values) {
   std::string out;
   while (true) {

@@ -1,5 +1,5 @@
-// OUTPUT/report.html: a run on one page that needs nothing else, no network and no other file
-// (docs/REPORT.md). Pure functions of values but for WriteReport.
+// OUTPUT/report.html: a run on one self-contained page, which needs no network and no other file
+// (docs/REPORT.md). Pure functions of values, except WriteReport.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace spillway {
 
 std::string RenderReport(const ReportInput& input);
 
-// The parts of a page that differ from one to another.
+// The parts that differ between pages.
 struct ReportPage {
   std::string title;  // not escaped
   std::string body, data;
@@ -20,7 +20,7 @@ struct ReportPage {
 };
 std::string FillPage(const ReportPage& page);
 
-// Replaces the file at `path` at once: a reader sees the old page or the new one.
+// Replaces the file at `path` atomically: a reader sees the old page or the new one.
 absl::Status WriteReport(const ReportInput& input, const std::string& path);
 
 }  // namespace spillway

@@ -5,7 +5,7 @@
 
 namespace spillway {
 
-absl::string_view ReportTemplate();    // report.html: {{name}} stands for what is filled in
+absl::string_view ReportTemplate();    // report.html, with {{name}} for values
 absl::string_view ReportStyle();       // report.css
 absl::string_view ReportCharts();      // chart.js
 absl::string_view ReportScript();      // report.js

@@ -15,7 +15,7 @@ namespace {
 
 constexpr absl::string_view kReplacement = "\xEF\xBF\xBD";
 
-// `text` with every byte that is no part of UTF-8 replaced.
+// Replaces every byte of `text` that is not valid UTF-8.
 std::string ValidUtf8(absl::string_view text) {
   std::string out;
   for (size_t begin = 0; begin < text.size();) {
@@ -135,7 +135,7 @@ std::string TextOf(const nlohmann::json& value) {
 
 HtmlTable::HtmlTable(std::vector<std::string> head, std::vector<size_t> numeric)
     : numeric_(head.size()) {
-  // An attribute has no markup: what stands behind it, if there is any.
+  // An attribute has no markup: only the text after it.
   for (const std::string& cell : head) names_.push_back(cell.substr(cell.rfind('>') + 1));
   for (const size_t column : numeric) numeric_[column] = true;
   has_notes_ = head.back().empty();
@@ -150,7 +150,7 @@ void HtmlTable::Row(const std::vector<std::string>& cells, absl::string_view row
   if (!row_class.empty()) absl::StrAppend(&body_, " class=\"", row_class, "\"");
   absl::StrAppend(&body_, ">");
   for (size_t i = 0; i < cells.size(); ++i) {
-    // The label before the cell, where a table is shown as a list.
+    // The label before the cell, used when a narrow page shows the table as a list.
     const std::string label = (i > 0 || numeric_[i]) && !names_[i].empty()
                                   ? absl::StrCat(" data-label=\"", names_[i], "\"")
                                   : "";

@@ -1,4 +1,4 @@
-// What a report is made of, and reading it from the files of a run.
+// The data of a report, and its reader from the files of a run.
 #pragma once
 
 #include <optional>
@@ -13,21 +13,20 @@
 namespace spillway {
 
 struct ReportInput {
-  std::string output;  // the run's directory, as a title where the configuration names no model
+  std::string output;  // the run's directory; the title if the configuration names no model
   RunDescription run;
-  nlohmann::json config;  // config.resolved.json; null where there is none
+  nlohmann::json config;  // config.resolved.json; null if it is missing
   const RunRows* rows = nullptr;
   std::optional<StepTimeline> timeline;
-  double now = 0;           // seconds since 1970: when the report is made
-  bool has_commit = false;  // OUTPUT has one, from which --resume goes on
+  double now = 0;           // time of the report, in seconds since 1970
+  bool has_commit = false;  // OUTPUT has one, from which --resume continues
 };
 
-// What the files in `output` say of a run: run.json, the rows, the configuration. kNotFound
-// or kInvalidArgument names the file that is missing or damaged. `rows` is filled, and must
-// outlive what is returned.
+// Reads run.json, the rows and the configuration in `output`. kNotFound or kInvalidArgument names
+// the file that is missing or damaged. Fills `rows`, which must outlive the result.
 absl::StatusOr<ReportInput> ReadReportInput(const std::string& output, RunRows* rows);
 
-// config.resolved.json of a run; null where there is none or it is damaged.
+// config.resolved.json of a run; null if it is missing or damaged.
 nlohmann::json ReadResolvedConfig(const std::string& output);
 
 }  // namespace spillway

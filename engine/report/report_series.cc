@@ -13,7 +13,7 @@ namespace {
 
 using Show = SeriesField::Show;
 
-// JSON pointers made once: parsing them for every row takes longer than following them.
+// JSON pointers parsed once: parsing them for every row would take longer than following them.
 std::vector<nlohmann::json::json_pointer> PointersOf(const std::vector<SeriesField>& fields) {
   std::vector<nlohmann::json::json_pointer> pointers;
   for (const SeriesField& field : fields) pointers.emplace_back(field.pointer);

@@ -1,6 +1,6 @@
-// Curves of a run in bounded memory: rows go into buckets of neighbours, and when there are
-// too many buckets, pairs of them become one. Means, lowest and highest values stay, so a
-// spike of a single step is seen in a run of a million. One thread.
+// Curves of a run in bounded memory: rows are collected in buckets of neighbours, and if there are
+// too many buckets, pairs are merged. Buckets have mean, lowest and highest values, so a spike of a
+// single step is visible in a run of a million. One thread.
 #pragma once
 
 #include <cstdint>
@@ -27,20 +27,20 @@ struct SeriesField {
   Show show = Show::kMean;
 };
 
-// What docs/FORMATS.md says of a row, as far as the report shows it.
+// The fields of a row (docs/FORMATS.md) that the report shows.
 const std::vector<SeriesField>& StepFields();
 const std::vector<SeriesField>& EvaluationFields();
 
 class ReportSeries {
  public:
-  // Never more than this many points a curve; even.
+  // Largest number of points of a curve; even.
   static constexpr size_t kMostBuckets = 2000;
 
-  // `fields` outlives it.
+  // `fields` outlives the object.
   explicit ReportSeries(const std::vector<SeriesField>* fields) : fields_(fields) {}
 
-  // The next row: its "step" is higher than those before it. A field that the row does not
-  // have, or that is no number there (null), is left out.
+  // Adds the next row, whose "step" is higher than the earlier ones. A field that the row lacks, or
+  // that is not a number (null), is left out.
   void Add(const nlohmann::json& row);
 
   int64_t rows() const { return rows_; }
@@ -49,23 +49,23 @@ class ReportSeries {
   const nlohmann::json& first_row() const { return first_row_; }
   const nlohmann::json& last_row() const { return last_row_; }
 
-  // Over all rows, exact.
+  // Exact values over all rows.
   struct Total {
-    int64_t count = 0;  // rows that have it
+    int64_t count = 0;  // rows with the field
     double sum = 0;
     double low = 0, high = 0;
     double mean() const { return count > 0 ? sum / count : 0; }
   };
   const Total& total(absl::string_view field) const;
-  // Of each bucket the mean; nothing where no row had the field.
+  // The mean of each bucket; nullopt if no row had the field.
   std::vector<std::optional<double>> Means(absl::string_view field) const;
   // The last step of each bucket.
   std::vector<int64_t> Steps() const;
-  // The middle of Means(); 0 without any.
+  // The median of Means(); 0 without any.
   double MedianOfMeans(absl::string_view field) const;
 
   // {"rows":..,"rows_per_point":..,"step":[..],"fields":{"loss":{"mean":[..],"low":[..],
-  // "high":[..]},..}}. Six digits a number; fields without a value are left out.
+  // "high":[..]},..}}. Numbers have six digits; fields without a value are left out.
   std::string Json() const;
 
  private:
@@ -91,19 +91,19 @@ class ReportSeries {
   nlohmann::json first_row_, last_row_;
 };
 
-// What evaluations have written behind prompts. Of very many evaluations every other one of the
-// older half goes; the first and the newest stay.
+// Texts that evaluations wrote for prompts. If there are too many evaluations, every second one of
+// the older half is dropped; the first and the newest stay.
 class SampleLog {
  public:
   static constexpr size_t kMostEvaluations = 64;
-  static constexpr size_t kMostBytes = 4096;  // of a text; the rest of it is left out
+  static constexpr size_t kMostBytes = 4096;  // longest text; the rest is cut
 
   struct Evaluation {
     int64_t step = 0;
     std::vector<SampleText> texts;
   };
 
-  // The next row of samples.jsonl; what is none is passed over.
+  // Adds the next row of samples.jsonl; invalid rows are skipped.
   void Add(const nlohmann::json& row);
   const std::vector<Evaluation>& evaluations() const { return evaluations_; }
 
@@ -111,31 +111,31 @@ class SampleLog {
   std::vector<Evaluation> evaluations_;
 };
 
-// All rows of a run as its report and its evaluations need them.
+// All rows of a run in the form that its report and its evaluations need.
 struct RunRows {
   ReportSeries steps{&StepFields()};
   ReportSeries evaluations{&EvaluationFields()};
   SampleLog samples;
-  // The best evaluation by a metric, the first of equals.
+  // The best evaluation by a metric; the first one among equals.
   struct Best {
     int64_t step = 0;
     double loss = 0;
     std::string metric = "loss";
     double value = 0;  // of the metric
   };
-  std::map<std::string, Best> bests;  // by metric, of the held-out data that was evaluated last
-  std::string evaluated_data;         // which those are; "": an earlier version has not said it
-  std::optional<Best> best;           // by that which was asked for last
+  std::map<std::string, Best> bests;  // by metric, for the held-out data of the last evaluation
+  std::string evaluated_data;         // identifies that data; "": from an earlier version
+  std::optional<Best> best;           // by the metric requested last
 
   void AddStep(const nlohmann::json& row) { steps.Add(row); }
   void AddEvaluation(const nlohmann::json& row);
-  // Whether one that has this, of the held-out data `data`, would be the best by this metric, which
-  // `best` goes by from here on; never by one that MeasureKinds does not have. With other data than
-  // before the best begins anew.
+  // Whether an evaluation with this value, of the held-out data `data`, would be the best by this
+  // metric, which `best` uses from now on; false for metrics that MeasureKinds lacks. If the data
+  // differs from before, the best starts anew.
   bool WouldBeBest(const std::string& metric, const std::string& data, double value);
 };
 
-// In steps, in what was waited between them, and in evaluations.
+// Time of steps, of waits between them, and of evaluations.
 double SecondsSoFar(const RunRows& rows);
 
 }  // namespace spillway

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kVersion = 1;
 
-// A whole number that T holds: get() would convert any.
+// Reads a whole number that T can represent; get() would convert any number.
 template <typename T>
 T WholeNumber(const nlohmann::json& json) {
   const bool fits = json.is_number_unsigned()
@@ -42,7 +42,7 @@ nlohmann::json ToJson(const DatasetSize& size) {
           {"labels", size.labels}};
 }
 
-// Earlier versions do not say it.
+// Earlier versions do not write it.
 DatasetSize SizeFromJson(const nlohmann::json& run, const char* name) {
   const auto found = run.find(name);
   if (found == run.end()) return {};
@@ -79,7 +79,7 @@ RunPart PartFromJson(const nlohmann::json& json) {
   part.message = json.at("message").get<std::string>();
   part.host = json.at("host").get<std::string>();
   part.warning = json.value("warning", "");
-  // Not written by earlier versions of the program.
+  // Earlier versions of the program do not write it.
   part.origin.version = json.value("version", "");
   part.origin.commit = json.value("commit", "");
   part.origin.build = json.value("build", "");
@@ -115,7 +115,7 @@ std::string OfRank(const RunDescription& run) {
 void AddCommit(RunDescription& run, const RunCommit& commit) {
   ++run.commit_count;
   if (run.commits.size() == kMostCommits) {
-    // Every other one of the older half goes; the newest all stay.
+    // Drops every second one of the older half; the newest all stay.
     std::vector<RunCommit> kept;
     for (size_t i = 0; i < run.commits.size(); ++i) {
       if (i >= kMostCommits / 2 || i % 2 == 0) kept.push_back(run.commits[i]);
@@ -245,12 +245,12 @@ absl::StatusOr<RunDescription> RunDescriptionFromJson(const nlohmann::json& json
     run.steps = WholeNumber<int64_t>(json.at("steps"));
     run.micro_batch = WholeNumber<int64_t>(json.at("micro_batch"));
     run.accumulate = WholeNumber<int64_t>(json.at("accumulate"));
-    // Earlier versions do not say them.
+    // Earlier versions do not write them.
     run.rank = WholeNumber<int>(json.value("rank", nlohmann::json(0)));
     run.ranks = WholeNumber<int>(json.value("ranks", nlohmann::json(1)));
     run.threads = WholeNumber<int>(json.at("threads"));
     run.dtype = json.at("dtype").get<std::string>();
-    run.compute = json.value("compute", run.dtype);  // earlier versions do not say it
+    run.compute = json.value("compute", run.dtype);  // earlier versions do not write it
     run.optimizer = json.at("optimizer").get<std::string>();
     run.device = json.at("device").get<std::string>();
     run.io_engine = json.at("io_engine").get<std::string>();
@@ -259,7 +259,7 @@ absl::StatusOr<RunDescription> RunDescriptionFromJson(const nlohmann::json& json
     run.host_budget_bytes = WholeNumber<uint64_t>(json.at("budget_bytes").at("host"));
     run.computing_bytes = WholeNumber<uint64_t>(json.at("computing_bytes"));
     run.plan_summary = json.at("plan_summary").get<std::string>();
-    // Not written by earlier versions of the program.
+    // Earlier versions of the program do not write it.
     run.clip = json.value("clip", run.clip);
     run.data = SizeFromJson(json, "data");
     run.evaluation_data = SizeFromJson(json, "evaluation_data");
@@ -278,7 +278,7 @@ absl::StatusOr<RunDescription> RunDescriptionFromJson(const nlohmann::json& json
       run.commits.push_back({WholeNumber<int64_t>(commit.at(0)), commit.at(1).get<double>()});
     }
     run.commit_count = WholeNumber<int64_t>(json.at("commit_count"));
-    // Not written by earlier versions of the program.
+    // Earlier versions of the program do not write it.
     for (const auto& change : json.value("changes", nlohmann::json::array())) {
       run.changes.push_back(
           {WholeNumber<int64_t>(change.at("step")), change.at("name").get<std::string>(),

@@ -16,8 +16,8 @@
 namespace spillway {
 namespace {
 
-// Between two reports: so long, in the first minutes a part of the time since the process's start,
-// and so many times as long as the last one took.
+// Intervals between reports: this time; in the first minutes a part of the time since the process's
+// start; and a multiple of the duration of the last report.
 constexpr double kReportEverySeconds = 60;
 constexpr double kReportFirstSeconds = 2;
 constexpr double kReportGrowth = 0.2;
@@ -64,8 +64,9 @@ RunJournal::~RunJournal() {
   if (!ended_) End("failed", "the run ended before its last step");
 }
 
-// Earlier processes and their commits stay in the history of a run that goes on. One that was
-// killed has not said what it did last: its rows do, and that there is a commit to go on from.
+// Keeps earlier processes and their commits in the history of a resumed run. A process that was
+// killed has not recorded its end: it is derived from its rows and from the commit that the run
+// continues from.
 void RunJournal::ContinueDescription(int64_t last_step) {
   RunPart part = run_.parts.empty() ? RunPart() : std::move(run_.parts.front());
   run_.parts.clear();
@@ -173,7 +174,7 @@ int64_t RunJournal::last_evaluation() const {
 }
 
 absl::Status RunJournal::Sync() {
-  // A run that goes on after the commit writes no events of the steps that it covers.
+  // A run resumed from the commit writes no events for the steps that it covers.
   if (tensorboard_) WarnOnce(tensorboard_->Flush());
   if (samples_) RETURN_IF_ERROR(samples_->Sync());
   RETURN_IF_ERROR(metrics_->Sync());
@@ -226,14 +227,14 @@ void RunJournal::Report() {
   input.has_commit = Exists(CommitManifestPath(output_));
   input.rows = &rows_;
   input.now = began;
-  // run.json first: from it and the rows the report can be made again.
+  // run.json is written first: the report can be made again from it and the rows.
   absl::Status status = WriteDescription();
   if (timeline_ != nullptr && timeline_->has_value()) {
     input.timeline = **timeline_;
     status.Update(WriteFileAtomically(TimelinePath(output_), ToJson(*input.timeline).dump() + "\n",
                                       FileAccess::kShared));
   } else if (auto earlier = ReadTimeline(output_); earlier.ok()) {
-    input.timeline = *std::move(earlier);  // of the process before this one
+    input.timeline = *std::move(earlier);  // of the previous process
   }
   status.Update(WriteReport(input, output_ + "/report.html"));
   WarnOnce(status);

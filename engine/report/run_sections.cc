@@ -85,7 +85,7 @@ std::string UnitTable(const RunDescription& run) {
   return table.Html();
 }
 
-// The command lines, where one differs from that in the page's header.
+// The command lines, if one differs from that in the page's header.
 std::string CommandsPart(const RunDescription& run) {
   std::string lines;
   for (const RunPart& part : run.parts) {
@@ -133,7 +133,7 @@ std::string CommitsPanel(const RunDescription& run) {
   return absl::StrCat("<div class=\"panel\"><h3>Commits</h3>\n", table.Html(), note, "</div>\n");
 }
 
-// A dozen points of the curves, for those who read numbers, or have no JavaScript.
+// A dozen points of the curves, for readers who want numbers, or have no JavaScript.
 std::string StepsPanel(const ReportInput& input) {
   constexpr size_t kMost = 12;
   const ReportSeries& series = input.rows->steps;

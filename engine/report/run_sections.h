@@ -1,5 +1,5 @@
-// What was decided and what happened, as HTML: the plan, the run's history, its configuration.
-// Each is empty where the run has nothing to say to it.
+// HTML sections about decisions and events: the plan, the run's history, its configuration. A
+// section is empty if the run has no data for it.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ std::string PlanSection(const ReportInput& input);
 std::string HistorySection(const ReportInput& input);
 std::string ConfigurationSection(const ReportInput& input);
 
-// A value of config.resolved.json, budgets with their unit. Not escaped.
+// A value of config.resolved.json, with a unit for budgets. Not escaped.
 std::string SettingText(const std::string& name, const nlohmann::json& value);
 
 }  // namespace spillway

@@ -32,7 +32,8 @@ void StepRecorder::BeginSteps() {
   builder_.Begin(step_began_ns_);
 }
 
-// What begins in the steps of the file; what comes before the first step only with it.
+// Whether the span begins in the steps of the file; spans before the first step only belong to it
+// if the file begins there.
 bool StepRecorder::InFile(const Span& span) const {
   if (file_ == nullptr) return false;
   if (file_ends_ns_ > 0) return span.begin_ns < file_ends_ns_;
@@ -67,7 +68,7 @@ void StepRecorder::EndStep(const StepTimes& given, nlohmann::json metrics) {
   times.begin_ns = std::exchange(step_began_ns_, times.end_ns);
   builder_.EndStep(times, std::move(metrics), trace_.lost());
   if (file_ != nullptr && file_ends_ns_ > 0) {
-    CloseFile();  // what was under way at its end has ended
+    CloseFile();  // spans under way at its end are complete
   } else if (file_ != nullptr && step_ >= options_.first_step && Keep(file_->AddStep(times))) {
     last_in_file_ = step_;
     if (step_ - options_.first_step + 1 >= options_.steps) file_ends_ns_ = times.end_ns;

@@ -1,5 +1,5 @@
-// Makes a run's spans into what people look at: the time line of a steady step, always, and
-// the file of --trace. Owned by the trainer; all but trace() is for the compute thread.
+// Records a run's spans for the time line of a steady step and, if requested, the file of --trace.
+// Owned by the trainer; everything but trace() is for the compute thread.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +18,22 @@ namespace spillway {
 
 class StepRecorder {
  public:
-  // Opens the file of a trace, where one is asked for.
+  // Opens the file of a trace, if one is requested.
   static absl::StatusOr<std::unique_ptr<StepRecorder>> Create(const TraceOptions& options,
                                                               std::vector<std::string> units);
 
-  // What records: given to the I/O engine and the swap manager, which must end first.
+  // The recorder's input, for the I/O engine and the swap manager, which must be destroyed first.
   Trace* trace() { return &trace_; }
 
-  // Recording begins, with what comes before step `first_step`.
+  // Starts recording, with the spans before step `first_step`.
   void Begin(int64_t first_step);
   // The first step begins.
   void BeginSteps();
-  // Takes away what was recorded. Often enough that nothing is lost: after every operation.
+  // Removes the recorded spans from the trace; called after every operation, so that none are lost.
   void Drain();
-  // `times` but for begin_ns, which is where the last step ended (or BeginSteps).
+  // `times` without begin_ns, which is the end of the last step (or the time of BeginSteps).
   void EndStep(const StepTimes& times, nlohmann::json metrics);
-  // Recording ends, well or not.
+  // Ends recording, also after an error.
   void Finish();
 
   const std::optional<StepTimeline>& timeline() const { return builder_.timeline(); }
@@ -43,7 +43,7 @@ class StepRecorder {
       : options_(options), builder_(std::move(units)) {}
   bool InFile(const Span& span) const;
   void CloseFile();
-  // A trace is a convenience: where it can't be written, a warning says so and it ends.
+  // A trace is optional: if it cannot be written, a warning is logged and it ends.
   bool Keep(const absl::Status& status);
 
   TraceOptions options_;
@@ -51,7 +51,7 @@ class StepRecorder {
   TimelineBuilder builder_;
   std::unique_ptr<TraceFile> file_;
   std::vector<Span> spans_;
-  int64_t step_ = 0;  // under way
+  int64_t step_ = 0;  // the current step
   int64_t step_began_ns_ = 0;
   int64_t file_ends_ns_ = 0;  // 0: the last step of the file has not ended
   int64_t last_in_file_ = 0;

@@ -15,10 +15,10 @@
 namespace spillway {
 namespace {
 
-constexpr double kLeastStall = 0.005;  // of the step: less is not worth a word
+constexpr double kLeastStall = 0.005;  // part of the step; smaller ones are not mentioned
 constexpr double kLeastChange = 0.01;  // of the prediction, likewise
 
-// What is summed of the steps' rows.
+// The sums over the steps' rows.
 constexpr double StepMetrics::*kSummedSeconds[] = {&StepMetrics::seconds,
                                                    &StepMetrics::commit_seconds,
                                                    &StepMetrics::stall_disk_seconds,
@@ -36,7 +36,7 @@ constexpr uint64_t StepMetrics::*kSummedBytes[] = {&StepMetrics::nvme_read_bytes
                                                    &StepMetrics::nvme_written_bytes,
                                                    &StepMetrics::collective_bytes};
 
-// A resource as the lines name it.
+// The name of a resource in these lines.
 const char* ShortWords(Resource resource) {
   switch (resource) {
     case Resource::kDisk:
@@ -119,7 +119,8 @@ double StepSummary::Median(double Step::*member) const {
   if (steps_.empty()) return 0;
   std::vector<double> values;
   for (const Step& step : steps_) values.push_back(step.*member);
-  // Of two in the middle the smaller: with few steps the last, with an update more, would be it.
+  // The lower of two middle values: with few steps the upper one would be the last step, which has
+  // an additional update.
   const auto middle = values.begin() + static_cast<int64_t>((values.size() - 1) / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
@@ -192,7 +193,7 @@ std::string StepSummary::SpeedLines(int workers) const {
   return text;
 }
 
-// Medians: the last step has an update more.
+// Medians, since the last step has an additional update.
 std::string StepSummary::TrafficLines(double drive_bytes_per_day) const {
   const double read = Median(&Step::read_bytes), written = Median(&Step::written_bytes);
   if (read + written <= 0) return "";

@@ -1,5 +1,5 @@
-// The speed of a process's steps in a few lines, for the end of train: how long a step took and
-// why, what it moved, and what that does to the drive. Plain values; one thread.
+// The speed of a process's steps in a few lines, for the end of train: the time of a step and its
+// causes, the bytes it moved, and the wear of the drive. Plain values; one thread.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +15,30 @@ namespace spillway {
 
 class StepSummary {
  public:
-  // Of each step, in order. The first, which runs no deferred update and finds nothing ahead of
-  // it, does not count where there are others.
+  // Adds each step, in order. The first one, which runs no deferred update and has nothing
+  // prefetched, does not count if there are others.
   void Add(const StepMetrics& row);
 
-  // Of the steps that count (of many, the last few thousand); 0 without any.
+  // Median over the steps that count (of many, the last few thousand); 0 without any.
   double median_seconds() const;
 
-  // Of the steps that count, together.
+  // Rates over all steps that count.
   ObservedRates observed_rates() const;
 
-  // How long the step should have taken had the rates of disk and link been as those steps had
-  // them; Text says so where that is another prediction.
+  // Sets the step time predicted with the rates of disk and link in those steps; Text mentions it
+  // if it differs from the first prediction.
   void SetPredictedAtObservedRates(double seconds) { at_observed_rates_seconds_ = seconds; }
-  // Finds that, with all but the rates as in `clock`. None without a clock, or a step.
+  // Computes that prediction, with everything but the rates as in `clock`. None without a clock, or
+  // a step.
   std::optional<double> PredictAgain(const SwapPlan& plan, const std::optional<StepClock>& clock);
 
   // Lines of at most 80 columns, each beginning with "\n  name       "; "" without a step.
-  // `workers`: whose busy time is in a row's `update`. Of several ranks it says whose figures these
-  // and those beside them are.
+  // `workers`: number of those whose busy time is in a row's `update`. With several ranks the text
+  // says whose figures these are.
   std::string Text(int workers, double drive_bytes_per_day, const RankOptions& ranks = {}) const;
 
  private:
-  std::string MovedBy() const;  // "disk, GPU copies": what moved anything
+  std::string MovedBy() const;  // returns "disk, GPU copies": what moved bytes
   std::string LimitIn(Phase phase) const;
   std::string ForecastLines() const;
   std::string SpeedLines(int workers) const;
@@ -53,9 +54,9 @@ class StepSummary {
   void Count(const StepMetrics& row);
   double Median(double Step::*member) const;
 
-  int64_t counted_ = 0;      // steps that count
+  int64_t counted_ = 0;      // number of steps that count
   std::vector<Step> steps_;  // the last kMostSteps of them, for medians
-  StepMetrics sums_;         // likewise; of the members that Text tells of
+  StepMetrics sums_;         // of the same steps; members that Text shows
   std::optional<double> at_observed_rates_seconds_;
 };
 

@@ -12,10 +12,10 @@ namespace spillway {
 namespace {
 
 constexpr int kTimelineVersion = 1;
-// Operations and stalls are named one by one; a model of more layers has them in its rows.
+// Operations and stalls are listed one by one; models of more layers have only their rows.
 constexpr size_t kMostOps = 1024;
 constexpr size_t kMostStalls = 48;
-// A handshake with the mover is no stall.
+// A handshake with the mover is shorter, and no stall.
 constexpr int64_t kLeastStallNs = 100'000;
 
 bool IsWorker(SpanKind kind) { return kind >= SpanKind::kRound && kind <= SpanKind::kFill; }
@@ -72,7 +72,7 @@ std::vector<TimelineRow> RowsFromJson(const nlohmann::json& json) {
   return rows;
 }
 
-// Numbers that a step could have: a year, an exabyte.
+// Bounds of valid numbers: a year, an exabyte.
 constexpr double kMostSeconds = 3.2e7;
 constexpr double kMostBytes = 1e18;
 
@@ -140,7 +140,7 @@ void TimelineBuilder::AddTo(Open& open, const Span& span) const {
           return a.end_ns - a.begin_ns < b.end_ns - b.begin_ns;
         }));
   } else if (IsTransfer(span.kind)) {
-    // Gathers and sums are one line: one follows the other.
+    // Gathers and sums are in one row, since they never overlap.
     const SpanKind row = span.kind == SpanKind::kSum ? SpanKind::kGather : span.kind;
     open.transfers[row].Add(span.begin_ns, span.end_ns);
     open.bytes.try_emplace(row, open.times.begin_ns)
@@ -169,7 +169,7 @@ void TimelineBuilder::Finish() {
 void TimelineBuilder::Seal(Open& open) {
   const StepTimes& times = open.times;
   if (timeline_ && timeline_->steady && !times.steady) return;
-  // To a tenth of a microsecond: shorter in the file.
+  // Rounded to a tenth of a microsecond, which shortens the file.
   const auto seconds = [&](int64_t ns) {
     return static_cast<double>((ns - times.begin_ns + 50) / 100) / 1e7;
   };
@@ -196,7 +196,7 @@ void TimelineBuilder::Seal(Open& open) {
   for (const Span& stall : open.stalls) {
     Span op = stall;
     op.kind = static_cast<SpanKind>(stall.detail);
-    // A wait that belongs to no operation waits for the step's end.
+    // A wait without an operation waits for the step's end.
     done.stalls.push_back({WaitReason(stall.kind),
                            stall.unit >= 0 ? SpanLabel(op, units_) : "the end of the step",
                            clipped(stall)});
@@ -219,7 +219,7 @@ void TimelineBuilder::Seal(Open& open) {
     const ByteBins& bytes = open.bytes.at(kind);
     row.bin_seconds = static_cast<double>(bytes.width_ns()) * 1e-9;
     for (const double bin : bytes.bins()) row.bin_bytes.push_back(std::round(bin));
-    // What lies wholly behind the end.
+    // Removes bins entirely after the end.
     const size_t bins = static_cast<size_t>(done.seconds / row.bin_seconds) + 1;
     if (row.bin_bytes.size() > bins) row.bin_bytes.resize(bins);
     done.resources.push_back(std::move(row));

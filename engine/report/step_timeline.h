@@ -1,7 +1,7 @@
-// One step of a run, drawn by resource: when the compute thread computed, what it waited for,
-// when workers and disks were busy. Made from the spans of every step as they come, in bounded
-// memory; the report draws the last steady one, and OUTPUT/timeline.json keeps it
-// (docs/FORMATS.md). Plain values; no thread of its own.
+// The time line of one step by resource: the compute thread's work and waits, and the busy times of
+// workers and disks. Built from the spans of every step in bounded memory; the report draws the
+// last steady one, and OUTPUT/timeline.json stores it (docs/FORMATS.md). Plain values; no thread of
+// its own.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 
 namespace spillway {
 
-// From here on all times are seconds from the beginning of the step.
+// All times below are seconds from the beginning of the step.
 struct TimelineSpan {
   double begin = 0;
   double end = 0;
@@ -42,37 +42,37 @@ struct TimelineStall {
 struct TimelineRow {
   std::string name;  // "update worker 1", "disk read", "copy to device"
   std::vector<TimelineSpan> busy;
-  // Of transfers: bytes in bins of equal width from the step's beginning.
+  // For transfers: bytes in bins of equal width from the step's beginning.
   double bin_seconds = 0;
   std::vector<double> bin_bytes;
 };
 
 struct StepTimeline {
   int64_t step = 0;
-  // Nothing but training happened, and a step came before it.
+  // The step contains only training, and is not the first.
   bool steady = false;
-  double seconds = 0;                        // from beginning to end
-  std::array<double, kPhases> phase_ends{};  // seconds; the rest is evaluation
+  double seconds = 0;                        // duration
+  std::array<double, kPhases> phase_ends{};  // end of each phase; the rest is evaluation
   std::vector<TimelineOp> ops;
-  std::vector<TimelineStall> stalls;  // the longest, in order of time
-  std::vector<TimelineRow> waits;     // one a reason that there was: "disk"
+  std::vector<TimelineStall> stalls;  // the longest ones, in order of time
+  std::vector<TimelineRow> waits;     // one per reason: "disk"
   std::vector<TimelineRow>
       resources;  // workers, a device's own updates, disk read, disk write, copies, collectives
-  // Seconds of all workers by what they did: "round", "update", "check", "save".
+  // Seconds of all workers by kind of work: "round", "update", "check", "save".
   std::map<std::string, double> worker_seconds;
-  uint64_t lost_spans = 0;  // more than the trace could hold: then something is missing
+  uint64_t lost_spans = 0;  // exceeded the trace's capacity: the time line is incomplete
   nlohmann::json metrics;   // the step's row
 };
 
 nlohmann::json ToJson(const StepTimeline& timeline);
-// kInvalidArgument for what ToJson does not write.
+// kInvalidArgument for JSON that ToJson cannot have written.
 absl::StatusOr<StepTimeline> StepTimelineFromJson(const nlohmann::json& json);
 
-// OUTPUT/timeline.json. kNotFound where there is none.
+// Returns OUTPUT/timeline.json. Reading is kNotFound if it is missing.
 std::string TimelinePath(const std::string& output);
 absl::StatusOr<StepTimeline> ReadTimeline(const std::string& output);
 
-// When a step's parts ended, by Trace::Now.
+// The ends of a step's parts, by Trace::Now.
 struct StepTimes {
   int64_t step = 0;
   bool steady = false;
@@ -81,11 +81,11 @@ struct StepTimes {
   int64_t end_ns = 0;
 };
 
-// "forward h.3" of a span; a unit without a name is "unit 3".
+// The label "forward h.3" of a span; a unit without a name is "unit 3".
 std::string SpanLabel(const Span& span, const std::vector<std::string>& units);
 
-// Takes spans of steps one after another. A step's time line is done when the next step has
-// ended, since some of what began in it ends only then; or with Finish.
+// Receives the spans of steps in order. A step's time line is complete when the next step has
+// ended, since some spans end that late; or with Finish.
 class TimelineBuilder {
  public:
   explicit TimelineBuilder(std::vector<std::string> units) : units_(std::move(units)) {}
@@ -93,18 +93,18 @@ class TimelineBuilder {
   // The first step begins.
   void Begin(int64_t begin_ns);
   void Add(const Span& span);
-  // The step ends, and the next one begins. `lost`: spans lost so far.
+  // The step ends, and the next one begins. `lost`: total of lost spans.
   void EndStep(const StepTimes& times, nlohmann::json metrics, uint64_t lost);
-  // No more spans come.
+  // No more spans follow.
   void Finish();
 
-  // The last steady step that is done, or else the last one.
+  // The last complete steady step, or else the last one.
   const std::optional<StepTimeline>& timeline() const { return timeline_; }
 
  private:
-  // A step while its spans come in.
+  // A step whose spans are still arriving.
   struct Open {
-    StepTimes times;  // end_ns: 0 until it has ended
+    StepTimes times;  // end_ns: 0 until the step has ended
     nlohmann::json metrics;
     uint64_t lost = 0;
     std::vector<Span> ops;
@@ -122,7 +122,7 @@ class TimelineBuilder {
 
   const std::vector<std::string> units_;
   std::optional<Open> current_;
-  std::optional<Open> ended_;  // the step before it
+  std::optional<Open> ended_;  // the previous step
   uint64_t lost_before_ = 0;
   std::optional<StepTimeline> timeline_;
 };

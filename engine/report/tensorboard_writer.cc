@@ -34,7 +34,7 @@ constexpr int kValueSimpleValue = 2;
 constexpr int kSessionLogStatus = 1;
 constexpr uint64_t kSessionStart = 1;
 
-// The least of the protocol-buffer encoding.
+// A minimal encoder of protocol buffers.
 class Message {
  public:
   void Varint(int field, uint64_t value) {

@@ -1,7 +1,7 @@
 // Event files that TensorBoard reads (--tensorboard DIR): scalars by step.
 //
-// A file is a row of records, each a length, the masked CRC-32C of the length, a protocol
-// buffer (tensorflow.Event) and its masked CRC-32C; docs/REPORT.md has the tags. One thread.
+// A file is a sequence of records: a length, the masked CRC-32C of the length, a protocol buffer
+// (tensorflow.Event) and its masked CRC-32C. docs/REPORT.md has the tags. One thread.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,12 @@ class TensorBoardWriter {
   // Seconds since 1970.
   using Clock = std::function<double()>;
 
-  // Makes `directory` (and its parents) where missing; an error names it, and that it is
-  // --tensorboard's.
+  // Creates `directory` (and its parents) if missing; an error names it and --tensorboard.
   static absl::Status PrepareDirectory(const std::string& directory);
 
-  // A new file in `directory`. `first_step` is the first step that will be written: what
-  // earlier files there have of it and of later steps, TensorBoard forgets. So a run that
-  // goes on after its last commit shows each step once.
+  // Opens a new file in `directory`. `first_step` is the first step that will be written:
+  // TensorBoard ignores events of it and of later steps in earlier files, so that a resumed run
+  // shows each step once.
   static absl::StatusOr<std::unique_ptr<TensorBoardWriter>> Open(const std::string& directory,
                                                                  int64_t first_step,
                                                                  Clock clock = SystemClock());
@@ -38,8 +37,8 @@ class TensorBoardWriter {
 
   const std::string& path() const { return path_; }
 
-  // Written out every few seconds; values that are not finite are left out. A failed write
-  // is the status of this call, and nothing is written after it.
+  // Buffered for a few seconds; values that are not finite are left out. If a write fails, this
+  // call returns the error, and nothing is written after it.
   absl::Status Write(int64_t step, const Scalars& scalars);
   absl::Status Flush();
 

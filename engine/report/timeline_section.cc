@@ -20,7 +20,7 @@ std::string Note(const std::string& text) {
   return absl::StrCat("<span class=\"note\">", text, "</span>");
 }
 
-// The stalls: by reason, and the longest one by one.
+// The stalls by reason, and a list of the longest.
 std::string StallPanel(const StepTimeline& t) {
   std::map<std::string, double> by_reason;
   for (const TimelineRow& row : t.waits) {
@@ -51,7 +51,7 @@ std::string StallPanel(const StepTimeline& t) {
                       "</div>\n");
 }
 
-// "0.012 %" of a day's writes.
+// Returns "0.012 %" of a day's writes.
 std::string DayShare(double days) {
   constexpr double kLeastPercent = 0.001;
   const double percent = 100 * days;
@@ -59,8 +59,8 @@ std::string DayShare(double days) {
                                  : absl::StrFormat("%.2g %%", percent);
 }
 
-// Of the median step (the last one has an update more): bytes a parameter, and the drive. Of
-// several ranks one's bytes are of its share of the parameters, which is not told.
+// The median step (the last one has an additional update): bytes a parameter, and the drive. With
+// several ranks bytes a parameter are left out, since a rank's share is not recorded.
 std::string TrafficPanel(const ReportInput& input) {
   const ReportSeries& steps = input.rows->steps;
   const double read = steps.MedianOfMeans("nvme_read");
@@ -96,7 +96,7 @@ std::string TrafficPanel(const ReportInput& input) {
                       table.Html(), drive.empty() ? "" : drive.Html(), "</div>\n");
 }
 
-// "12.3 s; predicted 11.8 s; 1.12 × the bound of 11 s".
+// Returns "12.3 s; predicted 11.8 s; 1.12 × the bound of 11 s".
 std::string StepText(const StepTimeline& t) {
   std::string text = absl::StrCat("Step ", FormatCount(t.step), ": ", FormatSeconds(t.seconds));
   const auto number = [&](const char* name) {

@@ -1,4 +1,4 @@
-// One step drawn by resource, as HTML: what it moved, and what that does to the drive.
+// HTML section of one step by resource: the bytes it moved, and the wear of the drive.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace spillway {
 
-// Empty where no step was traced.
+// Empty if no step was traced.
 std::string TimelineSection(const ReportInput& input);
 
 }  // namespace spillway

@@ -12,16 +12,16 @@
 namespace spillway {
 namespace {
 
-// The picture is 1180 wide; the page scales it.
+// The width of the picture is 1180; the page scales it.
 constexpr double kLeft = 132;
 constexpr double kWidth = 1040;
 constexpr double kRight = kLeft + kWidth;
 constexpr double kTop = 24;  // the phases' names
 constexpr double kGap = 10;
-constexpr double kBar = 24;   // of compute, waits, a resource
-constexpr double kThin = 14;  // of one worker among several
-constexpr double kArea = 40;  // of transfers
-// A damaged file may hold more than any step has.
+constexpr double kBar = 24;   // height of compute, waits, a resource
+constexpr double kThin = 14;  // height of one worker among several
+constexpr double kArea = 40;  // height of transfers
+// A damaged file may contain more spans than any step has.
 constexpr size_t kMostDrawn = 2000;
 constexpr double kLetter = 6.2;
 
@@ -62,13 +62,13 @@ class Drawing {
   double X(double seconds) const {
     return kLeft + kWidth * std::clamp(seconds / t_.seconds, 0.0, 1.0);
   }
-  // What is drawn of a span, so that a damaged file's says no nonsense.
+  // The drawn duration of a span, which is valid also for a damaged file.
   std::string Duration(const TimelineSpan& span) const {
     return FormatSeconds(std::clamp(span.end - span.begin, 0.0, t_.seconds));
   }
   static double Drawn(double left, double right) { return std::max(right - left, 0.4); }
 
-  // What stands left of a row: its name, and a figure below it.
+  // The text left of a row: its name, and below it a figure.
   void Label(const std::string& name, const std::string& figure, double height) {
     const double middle = y_ + height / 2;
     const bool two = !figure.empty() && height >= kBar;
@@ -103,7 +103,7 @@ class Drawing {
     absl::StrAppendFormat(&body_, "<path class=\"%s\" d=\"%s\"/>\n", css, path);
   }
 
-  // A name inside its bar; false where it has no room.
+  // Writes a name inside its bar; false if there is no room.
   bool Inside(const std::string& name, double left, double width) {
     if (width < kLetter * static_cast<double>(name.size()) + 8) return false;
     absl::StrAppendFormat(
@@ -140,7 +140,7 @@ class Drawing {
                             "<rect class=\"f1 op\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
                             "height=\"%.0f\"><title>%s: %s</title></rect>\n",
                             left, y_, width, kBar, name, Duration(op.span));
-      // Where the whole name has no room, the unit may.
+      // If the whole name has no room, the unit's name may.
       const size_t space = op.name.rfind(' ');
       const std::string unit = space == std::string::npos ? op.name : op.name.substr(space + 1);
       if (!Inside(op.name, left, width)) Inside(unit, left, width);
@@ -164,7 +164,7 @@ class Drawing {
     for (size_t i = 0; i < std::min<size_t>(t_.waits.size(), 8); ++i) {
       Busy(t_.waits[i], WaitClass(t_.waits[i].name), kBar);
     }
-    // The long ones on top, with their names.
+    // Draws the longest ones last, with their names.
     for (size_t i = 0; i < std::min(t_.stalls.size(), kMostDrawn); ++i) {
       const TimelineStall& stall = t_.stalls[i];
       const double left = X(stall.span.begin), width = Drawn(left, X(stall.span.end));
@@ -185,7 +185,7 @@ class Drawing {
     y_ += kThin + 4;
   }
 
-  // When transfers were under way, faint, and how fast they were.
+  // Draws the times of transfers, faint, and their rates.
   void Transfers(const TimelineRow& row) {
     y_ += kGap - 4;
     double highest = 0, bytes = 0;
@@ -221,7 +221,7 @@ class Drawing {
     for (int i = 0; i * step <= t_.seconds && i < 100; ++i) {
       const double x = X(i * step);
       absl::StrAppendFormat(&body_, "<path class=\"axis\" d=\"M%.1f %.1fv5\"/>\n", x, y_);
-      // The last one must not reach over the edge.
+      // The last label must not cross the edge.
       if (x > kRight - 16) continue;
       absl::StrAppendFormat(&body_,
                             "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", x,

@@ -1,5 +1,5 @@
-// A step's time line as an SVG picture that needs no script: the report's, in the page's
-// colours, light and dark. Pure.
+// Draws a step's time line as an SVG picture without a script, in the page's light and dark
+// colours. Pure.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace spillway {
 
-// "" for a time line without any length. Whatever the time line's numbers are, what is drawn
-// lies in the picture; names are escaped.
+// "" for a time line without any length. For any numbers in the time line all shapes are inside the
+// picture; names are escaped.
 std::string TimelineSvg(const StepTimeline& timeline);
 
 }  // namespace spillway

@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kPieceBytes = 64 << 10;
 constexpr absl::string_view kBegin = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
 constexpr absl::string_view kEnd = "\n]}\n";
-// More requests than are ever under way; what comes on top shares the last lane.
+// More requests than are ever under way; additional ones share the last lane.
 constexpr size_t kMostLanes = 400;
 
 absl::string_view ClassName(uint8_t io_class) {
@@ -53,12 +53,12 @@ absl::StatusOr<std::unique_ptr<TraceFile>> TraceFile::Open(const std::string& pa
   UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!fd.valid() && errno == EEXIST) {
     created = false;
-    // Not to wait for a reader where it is a pipe.
+    // Non-blocking, so that a pipe without a reader is an error instead of a wait.
     fd = UniqueFd(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
   }
   if (!fd.valid()) {
     const absl::Status status = FileError(errno, "open", path);
-    // A directory, a file system that is read-only: what was given is wrong.
+    // A directory or a read-only file system: the argument is wrong.
     return absl::IsUnknown(status) ? absl::InvalidArgumentError(status.message()) : status;
   }
   struct stat found;
@@ -127,11 +127,11 @@ absl::Status TraceFile::Flush() {
     }
     return 0;
   };
-  // What an earlier trace left in the file.
+  // Removes the content of an earlier trace.
   int error = end_ == 0 && ftruncate(fd_.get(), 0) != 0 ? errno : 0;
   if (error == 0) error = write_at(end_, text_ + std::string(kEnd));
   if (error != 0) {
-    // Back to what was whole; its end fits where it was before.
+    // Returns to the last complete end, whose brackets fit there.
     failed_ = true;
     if (end_ > 0 && ftruncate(fd_.get(), end_) == 0) write_at(end_, std::string(kEnd));
     return FileError(error, "write", path_);

@@ -1,11 +1,10 @@
-// --trace FILE: every span of some steps, as JSON in Chrome's format of traces, which
-// ui.perfetto.dev and chrome://tracing open (docs/REPORT.md says what is in it).
+// --trace FILE: every span of some steps, as JSON in Chrome's trace format, which ui.perfetto.dev
+// and chrome://tracing open (docs/REPORT.md describes the content).
 //
-// The file grows while the run goes on and is valid JSON after every write: the brackets that
-// end it are written with each piece, and the next piece goes over them. So a run that is
-// stopped, or fails, leaves a whole trace of what it did; only kill -9 in the middle of a
-// write, or a disk that is full, could cut it. Memory is one piece, 64 KiB and an operation's
-// spans.
+// The file grows during the run and is valid JSON after every write: each piece ends with the
+// closing brackets, and the next piece overwrites them. So a run that is stopped, or fails, leaves
+// a complete trace; only kill -9 during a write, or a full disk, could cut it. Memory is one piece,
+// 64 KiB and an operation's spans.
 //
 // One thread.
 #pragma once
@@ -25,28 +24,28 @@ namespace spillway {
 
 class TraceFile {
  public:
-  // A trace of this size is more than a browser likes.
+  // Largest size; browsers cannot handle more.
   static constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 
-  // Opens the file, which must be one that can be written (a status names it and the flag), and
-  // touches nothing in it before the first Add. `units`: names, for labels.
+  // Opens the file, which must be writable (an error names it and the flag), and changes nothing in
+  // it before the first Add. `units`: names, for labels.
   static absl::StatusOr<std::unique_ptr<TraceFile>> Open(const std::string& path,
                                                          std::vector<std::string> units,
                                                          uint64_t most_bytes = kMostBytes);
-  // Removes the file where Open made it and nothing was written.
+  // Removes the file if Open created it and nothing was written.
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
 
-  // Time zero of the trace: nothing in it begins before.
+  // Sets time zero of the trace; nothing in it begins before.
   void Begin(int64_t start_ns) { start_ns_ = start_ns; }
 
-  // Spans of one thread in order of their ends. kResourceExhausted when it has become too
-  // large: nothing more is added.
+  // Adds spans; those of one thread in order of their ends. kResourceExhausted when the file has
+  // become too large: nothing more is added.
   absl::Status Add(const Span& span);
-  // A step and its phases.
+  // Adds a step and its phases.
   absl::Status AddStep(const StepTimes& times);
-  // Spans were lost before `at_ns`; said in the trace.
+  // Notes in the trace that spans were lost before `at_ns`.
   absl::Status AddLost(int64_t at_ns, uint64_t spans);
   absl::Status Flush();
 
@@ -63,7 +62,7 @@ class TraceFile {
     kCompute = 2,
     kWaits = 3,
     kCommits = 4,
-    kToDevice = 50,  // copies of one direction follow each other
+    kToDevice = 50,  // copies of one direction do not overlap
     kToHost = 51,
     kDeviceUpdates = 52,  // likewise
     kCollectives = 53,    // likewise, of several ranks
@@ -71,13 +70,13 @@ class TraceFile {
     kReads = 200,
     kWrites = 600,
   };
-  // What stands first in the file; time zero is `ns` where Begin did not say.
+  // Writes the beginning of the file; time zero is `ns` if Begin was not called.
   void Start(int64_t ns);
-  // The lane among those from `first` on that is free at `begin_ns`; it is taken to `end_ns`.
+  // Takes the lane from `first` on that is free at `begin_ns`, until `end_ns`.
   int LaneFor(Track first, int64_t begin_ns, int64_t end_ns);
   int TrackOf(const Span& span);
   void NameTrack(int track, const std::string& name);
-  // One event; `text` has its members but those that all have.
+  // Appends an event; `text` has its members except the common ones.
   absl::Status Append(const std::string& text);
   absl::Status Complete(int track, const std::string& name, const char* category, int64_t begin_ns,
                         int64_t end_ns, const std::string& arguments);
@@ -89,7 +88,7 @@ class TraceFile {
   const std::vector<std::string> units_;
   const uint64_t most_bytes_;
   int64_t start_ns_ = -1;
-  uint64_t end_ = 0;  // of the last event in the file
+  uint64_t end_ = 0;  // after the last event in the file
   std::string text_;  // events not written yet
   bool failed_ = false;
   std::map<int, std::vector<int64_t>> lane_ends_;  // by the first track

@@ -54,7 +54,7 @@ absl::Status AnswerFile::TakeUp(const std::string& content) {
                                           ": this is no answer; remove the file to start again"));
     }
     first = false;
-    written_bytes_ = end + 1;  // a line that was cut short is written over
+    written_bytes_ = end + 1;  // the next line overwrites one that was cut short
   }
   return absl::OkStatus();
 }

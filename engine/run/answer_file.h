@@ -1,8 +1,8 @@
-// The answers of a run of predict on disk: each is kept as soon as it is whole, in FILE.partial,
-// and FILE appears when all are there, in the prompts' order.
+// The answers of a predict run on disk: each is saved in FILE.partial as soon as it is complete,
+// and FILE appears when all are complete, in the prompts' order.
 //
-// FILE.partial is .jsonl, too: first an object that says which run it is of, then
-// {"row": number of the prompt, "answer": {...}} for each, as they ended.
+// FILE.partial is .jsonl, too: first an object that identifies the run, then {"row": number of the
+// prompt, "answer": {...}} for each answer, in order of completion.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@
 
 namespace spillway {
 
-// One thread.
+// For one thread.
 class AnswerFile {
  public:
-  // Takes up what an earlier run of the same `identity` (an object of plain values) left.
-  // kFailedPrecondition, with the first difference, where it was another's; kInvalidArgument for a
-  // FILE that is there and no regular file. A link is followed.
+  // Loads the answers of an earlier run of the same `identity` (an object of plain values).
+  // kFailedPrecondition, with the first difference, if the identity differs; kInvalidArgument if
+  // FILE exists and is not a regular file. A link is followed.
   static absl::StatusOr<std::unique_ptr<AnswerFile>> Open(const std::string& path,
                                                           const nlohmann::ordered_json& identity);
 
@@ -37,12 +37,12 @@ class AnswerFile {
     return nlohmann::ordered_json::parse(answers_.at(row));
   }
 
-  // Durable when it returns.
+  // Durable on return.
   absl::Status Add(int64_t row, const nlohmann::ordered_json& answer);
-  // The same of several at once: {row, answer}.
+  // Adds several at once: {row, answer}.
   absl::Status AddAll(const std::vector<std::pair<int64_t, nlohmann::ordered_json>>& answers);
 
-  // All are there: writes FILE, atomically, and removes FILE.partial.
+  // REQUIRES: every answer was added. Writes FILE atomically and removes FILE.partial.
   absl::Status Finish();
 
  private:
@@ -51,7 +51,7 @@ class AnswerFile {
 
   const std::string path_, partial_path_;
   nlohmann::ordered_json identity_;
-  std::map<int64_t, std::string> answers_;  // as they are written
+  std::map<int64_t, std::string> answers_;  // in the form of the file
   std::unique_ptr<File> partial_;
   uint64_t written_bytes_ = 0;
 };

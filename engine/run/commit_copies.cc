@@ -25,8 +25,8 @@ namespace {
 
 constexpr absl::string_view kCopyPrefix = "step-";
 
-// Makes folders of these names inside one another, each durable in the one above it, in the
-// directory that is open and nowhere else.
+// Creates nested folders of these names in the open directory, each durable in its parent,
+// independent of the directory's path.
 absl::Status CreateWithin(const OwnDirectory& own, absl::Span<const std::string> names) {
   const absl::Status made = own.CreateDirectory(names.front());
   if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
@@ -74,7 +74,7 @@ absl::StatusOr<std::unique_ptr<CommitCopies>> CommitCopies::Open(const std::stri
     return copies;
   }
   const bool created = !files.Look(directory, SymbolicLink::kFollow).ok();
-  // What it could not make, RunDirectory says.
+  // A failure here is reported by RunDirectory.
   CreateDirectories(files, ParentPath(directory), FileAccess::kPrivate).IgnoreError();
   auto lock = RunDirectory::Open(directory, {.files = &files});
   if (!lock.ok()) return Annotate(lock.status(), "--persist");
@@ -85,7 +85,7 @@ absl::StatusOr<std::unique_ptr<CommitCopies>> CommitCopies::Open(const std::stri
     if (!checked.ok()) return Annotate(checked, "--persist");
     (copies->IsWhole(copy) ? copies->found_ : copies->unfinished_).push_back(copy);
   }
-  // What was looked at by its path is what is removed through the open directory.
+  // Ensures that the folders checked by path are those removed through the open directory.
   RETURN_IF_ERROR(copies->CheckStillThere());
   return copies;
 }
@@ -103,8 +103,8 @@ absl::Status CommitCopies::CheckStillThere() const {
       "one"));
 }
 
-// Whether all manifests are there that should be, of one commit. One that is not good is said to be
-// so by whoever wants to go on from it.
+// Whether all manifests that belong to one commit exist. Whether the copy is good is checked when a
+// run is to continue from it.
 bool CommitCopies::IsWhole(const Copy& copy) const {
   const auto run = OpenCommit(ManifestPath(copy.directory, 0), files_);
   if (absl::IsNotFound(run.status())) return false;
@@ -165,7 +165,7 @@ absl::StatusOr<bool> CommitCopies::GoOnFrom(int64_t step) {
   return false;
 }
 
-// Every folder of a copy's name, whole or not, newest first.
+// Every folder with a copy's name, complete or not, newest first.
 std::vector<CommitCopies::Copy> CommitCopies::List() const {
   std::vector<Copy> copies;
   const auto entries = own().List();
@@ -262,8 +262,8 @@ absl::Status CommitCopies::MakeCopy(const std::string& manifest_path) {
   const std::string name = absl::StrFormat("%s%012d", kCopyPrefix, record.step);
   last_step_ = static_cast<int64_t>(record.step);
   RETURN_IF_ERROR(CheckStillThere());
-  // What is in the way. One of the same step is of a run that was resumed from before it; several
-  // ranks find none (GoOnFrom) but what the others make.
+  // An older folder of the same step is of a run that was resumed from before that step. With
+  // several ranks there is none (GoOnFrom) but the one that the ranks make together.
   RETURN_IF_ERROR(options_.ranks == 1 ? RemoveCopy(name)
                                       : own().CheckEntries({}, {name}, OtherNames::kIgnored));
   const absl::Status status = CopyPart(manifest_path, *from, record, name);
@@ -277,8 +277,8 @@ absl::Status CommitCopies::MakeCopy(const std::string& manifest_path) {
 absl::Status CommitCopies::CopyPart(const std::string& manifest_path, const SwapStore& from,
                                     const CommitRecord& record, const std::string& name) const {
   const std::string target = RankOutput(absl::StrCat(directory(), "/", name), options_.rank);
-  // Every level is durable in the one above it before there is a manifest. What follows goes by
-  // paths, which lead nowhere once the directory is another one: it has no such folder.
+  // Every level is durable in its parent before there is a manifest. The following paths lead
+  // nowhere if the directory was replaced, since the new one lacks this folder.
   std::vector<std::string> levels = {name};
   if (options_.rank > 0) levels.insert(levels.end(), {kRanksName, FileName(target)});
   RETURN_IF_ERROR(CreateWithin(own(), levels));
@@ -299,7 +299,7 @@ absl::Status CommitCopies::Conclude(bool made) {
   if (!first() || options_.ranks == 1 || step == 0) return absl::OkStatus();
   const absl::Status status = ConcludeStep(step, made);
   MutexLock lock(mutex_);
-  // What this rank could not make was counted then.
+  // A failure of this rank was counted before.
   if (!made && status_.ok())
     CountMissed(absl::UnavailableError("another rank's part was not made"));
   if (made) CountMissed(status);
@@ -327,12 +327,12 @@ absl::Status CommitCopies::Prune(int64_t step) {
     if (!IsWhole(copy) || copy.step > step || ++kept > options_.keep) {
       removed.push_back(std::move(copy));
     } else {
-      // Whoever made it may have been killed before it was durable.
+      // The process that made the copy may have been killed before it was durable.
       RETURN_IF_ERROR(SyncCopy(copy));
     }
   }
   if (removed.empty()) return absl::OkStatus();
-  // What was judged by its path is what is removed.
+  // Ensures that the folders judged by path are those removed.
   RETURN_IF_ERROR(CheckStillThere());
   RETURN_IF_ERROR(own().Sync());
   for (const Copy& copy : removed) RETURN_IF_ERROR(RemoveCopy(copy.name));

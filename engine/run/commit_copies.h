@@ -1,11 +1,11 @@
-// Copies of commits in a directory that outlives the job's scratch disks (--persist):
-// DIR/step-000000000012/ holds one, complete when its manifest is there, and of several ranks those
-// of all of them: each copies its own part, into DIR/step-N/ranks/r as in OUTPUT. Such a folder
-// can be moved, inspected and exported from like an OUTPUT.
+// Copies of commits in a directory that survives the job's scratch disks (--persist): each is
+// DIR/step-000000000012/, complete when its manifest exists, with several ranks the manifests of
+// all: each rank copies its own part, into DIR/step-N/ranks/r as in OUTPUT. Such a folder can be
+// moved, inspected and exported from like an OUTPUT.
 //
-// DIR is known by the directory that was opened, not by its path: one that is removed, moved away,
-// unmounted or mounted over while the run works gets no copies, and none is made in its place. A
-// record in it says whose copies it holds.
+// DIR is identified by the directory that was opened, not by its path: if it is removed, moved,
+// unmounted or mounted over during the run, it gets no copies, and none is created in its place. A
+// record in it names the run that the copies belong to.
 #pragma once
 
 #include <cstdint>
@@ -30,73 +30,73 @@ class CommitCopies {
   struct Copy {
     int64_t step = 0;
     std::string directory;
-    std::string name;  // of that, in the directory of the copies
+    std::string name;  // its name in the directory of the copies
   };
 
   struct Options {
-    int keep = 1;  // how many stay, the newest
+    int keep = 1;  // number of newest copies that are kept
     int rank = 0;
     int ranks = 1;
-    std::string model_directory = {};  // as of SwapStore::Open
+    std::string model_directory = {};  // as for SwapStore::Open
     FileSystem* files = &FileSystem::Real();
-    Executor* executor = nullptr;  // makes the copies, where there is one, in place of a thread
+    Executor* executor = nullptr;  // makes the copies, if set, instead of a thread
   };
 
-  // The first rank locks `directory` (created where missing) and finds the copies; it alone removes
-  // any. Refuses what somebody else put among them (engine/run/copy_folder.h). The others open it
-  // after the first one: kFailedPrecondition where they do not see it.
+  // The first rank locks `directory` (created if missing) and finds the copies; it alone removes
+  // any. Refuses foreign entries among them (engine/run/copy_folder.h). The others open it after
+  // the first one: kFailedPrecondition if they do not see it.
   static absl::StatusOr<std::unique_ptr<CommitCopies>> Open(const std::string& directory,
                                                             const Options& options);
-  // Waits for the copy under way. Takes the directory back if Open made it and nothing came
-  // into it.
+  // Waits for the copy under way. Removes the directory if Open created it and it is still empty.
   ~CommitCopies();
 
   const std::string& directory() const { return directory_; }
-  // Whether Open made it.
+  // Whether Open created it.
   bool created() const { return created_; }
-  // The first rank's: it has the record of the run whose copies these are, as a swap directory has.
+  // On the first rank: the directory has the record of the run that the copies belong to, like a
+  // swap directory.
   const RunDirectory& locked() const { return *lock_; }
-  // Whether there are any, whole or not.
+  // Whether there are any, complete or not.
   bool any() const { return !found_.empty() || !unfinished_.empty(); }
-  // Those that were there at Open, newest first. Of the first rank; others have none.
+  // Copies that existed at Open, newest first; empty on ranks other than the first.
   const std::vector<Copy>& found() const { return found_; }
 
-  // What `keep` copies and the one being written take more than those that are there;
-  // `afresh` when these are going to be removed. Of `in_place` none takes anything. The first rank
-  // speaks for all, whose shards are like its own (`layout`); of another it is 0.
+  // Bytes that `keep` copies and the one being written need beyond the existing ones; `afresh` if
+  // those will be removed. Units in `in_place` need nothing. The first rank counts for all, whose
+  // shards equal its own (`layout`); the result is 0 on others.
   uint64_t NeededBytes(const StateLayout& layout, const InPlaceUnits& in_place = {},
                        bool afresh = false) const;
-  // kResourceExhausted when there is no room for that.
+  // kResourceExhausted if there is no room for NeededBytes.
   absl::Status CheckSpace(const StateLayout& layout, const InPlaceUnits& in_place = {},
                           bool afresh = false) const;
 
-  // Takes away what a killed run left unfinished, or everything, and says how much.
+  // Removes the unfinished copies of a killed run, or all copies, and logs how much.
   absl::Status RemoveUnfinished();
   absl::Status RemoveAll();
-  // Of a run that goes on from the commit of `step`: takes away what is unfinished, and later
-  // copies. Whether there is one of this commit.
+  // For a run that continues from the commit of `step`: removes unfinished and later copies.
+  // Returns whether this commit has a copy.
   absl::StatusOr<bool> GoOnFrom(int64_t step);
 
-  // Begins to copy this rank's part of the commit that `manifest_path` names, and returns. Until
-  // Wait returns that commit must stay. Any thread. REQUIRES: none is under way.
+  // Starts to copy this rank's part of the commit that `manifest_path` names. The commit must exist
+  // until Wait returns. Any thread. REQUIRES: no copy is under way.
   void Start(const std::string& manifest_path);
 
-  // Waits for the copy under way, and returns how the last one went. kUnavailable where the
-  // directory is not there any more, or is another one.
+  // Waits for the copy under way, and returns the result of the last one. kUnavailable if the
+  // directory no longer exists, or is another one.
   absl::Status Wait();
-  // "3 commits were not copied to /backup (the last one's reason)", of this process; "": all were.
-  // The first rank's speaks for all ranks.
+  // "3 commits were not copied to /backup (the last one's reason)", for this process; "": all were.
+  // The first rank's text covers all ranks.
   std::string Missed();
-  // Waits so long at most. Whether no copy is under way any more.
+  // Waits at most `seconds`. Returns whether no copy is under way.
   bool WaitFor(double seconds);
 
-  // With one rank every copy does this at its end; of several the first one does it, once all have
-  // made their parts of the last copy, or (`made`: false) some have not, and no rank makes one.
-  // Then older copies go, or this one. kFailedPrecondition where the others' parts are not seen.
+  // Ends a copy. With one rank every copy does this itself; of several ranks the first one does,
+  // with `made` false if a rank could not make its part. Then older copies are removed, or this
+  // one. kFailedPrecondition if the other ranks' parts are not visible.
   absl::Status Conclude(bool made);
 
-  // Removes all but the newest `keep` up to `step`, which are durable before. Later ones are of a
-  // run that was resumed from before them.
+  // Removes all but the newest `keep` up to `step`, after making those durable. Later copies are of
+  // a run that was resumed from before them.
   absl::Status Prune(int64_t step);
 
  private:
@@ -114,13 +114,13 @@ class CommitCopies {
   absl::Status ConcludeStep(int64_t step, bool made);
   absl::Status SyncCopy(const Copy& copy) const;
   absl::Status RemoveCopy(const std::string& name) const;
-  // Bytes on the drive.
+  // Space used on the drive.
   uint64_t AllocatedBytes(const std::string& directory) const;
   StoreOptions OptionsOf(const std::string& copy, const InPlaceUnits& in_place) const;
 
   const std::string directory_;
-  std::unique_ptr<RunDirectory> lock_;  // the first rank's
-  std::unique_ptr<OwnDirectory> seen_;  // another's
+  std::unique_ptr<RunDirectory> lock_;  // of the first rank
+  std::unique_ptr<OwnDirectory> seen_;  // of the other ranks
   const Options options_;
   FileSystem& files_ = *options_.files;
   bool created_ = false;
@@ -132,7 +132,7 @@ class CommitCopies {
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   int64_t missed_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string missed_why_ ABSL_GUARDED_BY(mutex_);
-  int64_t last_step_ = 0;  // whose copy is, or was, made here; 0: none, or all have concluded it
+  int64_t last_step_ = 0;  // of the last copy here; 0: none, or all ranks have concluded it
   WorkerPool thread_;
 };
 

@@ -13,15 +13,16 @@
 namespace spillway {
 namespace {
 
-// Whoever made the commit may have been killed between a rename and the sync after it. What is
-// built upon it, shared or removed for it must not outlive it in a power loss.
+// The process that made the commit may have been killed between a rename and the sync after it.
+// State that builds on the commit, or removal because of it, must not survive a power loss that the
+// commit does not.
 absl::Status MakeDurable(const std::string& directory, FileSystem& files) {
   RETURN_IF_ERROR(files.SyncDirectory(directory));
   return SyncIntoParent(files, directory);
 }
 
-// Whether a commit is none any more: an older one is gone on from. What only can't be read now, by
-// an error of its drive or for want of rights, may be good, and would be removed as a later one.
+// Whether a commit is damaged, so that an older one is used. One that only cannot be read now,
+// because of a drive's error or missing rights, may be good, and would be removed as a later one.
 bool IsBad(const absl::Status& status) {
   return absl::IsDataLoss(status) || absl::IsNotFound(status) || absl::IsInvalidArgument(status);
 }
@@ -38,7 +39,7 @@ absl::Status ReadThrough(const CommittedRun& run) {
                    [](const TileView&) { return absl::OkStatus(); });
 }
 
-// What is gone on from, as it was found.
+// Sets the commit that the run continues from.
 absl::Status Take(CommittedRun run, FileSystem& files, FoundCommit& found) {
   RETURN_IF_ERROR(MakeDurable(run.directory, files));
   found.tile_parameters = run.store->layout().tile_parameters();
@@ -85,7 +86,7 @@ absl::Status CheckTogether::Serve() {
     const absl::Status own =
         ReadThroughParts(run, world_.rank(), world_.size(), files_, model_directory_);
     if (!own.ok()) LogWarning(own.message());
-    Agree(own).IgnoreError();  // the first rank's to judge
+    Agree(own).IgnoreError();  // the first rank judges it
   }
 }
 
@@ -150,7 +151,7 @@ absl::Status TakeFirstRanksCommit(const FirstRankCommit& first, const std::strin
                                   FoundCommit& found) {
   if (!first.committed) {
     if (!found.state) return absl::OkStatus();
-    // Nothing was decided: a manifest of its own is none.
+    // A manifest of this rank alone is not a commit.
     return absl::FailedPreconditionError(
         absl::StrCat(output, " holds this rank's part of a commit that ", first_output,
                      " does not hold: bring that back, or remove both with --overwrite"));

@@ -1,5 +1,5 @@
-// Finds the commit that a run goes on from: that in OUTPUT, a copy of one (--persist), or, of a
-// rank that has no part of it, that of all ranks.
+// Finds the commit that a run continues from: in OUTPUT, in a copy (--persist), or, for a rank that
+// has no part of it, among the parts of all ranks.
 #pragma once
 
 #include <cstdint>
@@ -18,36 +18,36 @@
 
 namespace spillway {
 
-// What the first of several ranks found: the others' commit is its.
+// The commit found by the first of several ranks, which the others follow.
 struct FirstRankCommit {
   std::string output;  // OUTPUT of all ranks
   std::optional<RunState> committed;
-  std::string directory;  // of that: OUTPUT of all ranks, or a copy
+  std::string directory;  // of that commit: OUTPUT of all ranks, or a copy
 };
 
 struct FoundCommit {
-  std::optional<RunState> state;  // none: there is none, or none is good
+  std::optional<RunState> state;  // none: there is no good commit
   std::string directory;          // of its manifest
-  uint64_t tile_parameters = 0;   // 0 without one
-  InPlaceUnits in_place;          // what it has in the model's files
-  // Of the commit in OUTPUT, whichever is gone on from: where its store is, and its manifest.
+  uint64_t tile_parameters = 0;   // 0 without a commit
+  InPlaceUnits in_place;          // what it reads in the model's files
+  // The commit in OUTPUT, whether the run continues from it or not: its store and its manifest.
   std::vector<std::string> output_store;
   int output_store_number = -1;
-  std::string output_manifest;  // "": there is none
-  int output_rank = 0;          // whose part it is
+  std::string output_manifest;  // "": none
+  int output_rank = 0;          // rank of that part
 };
 
-// Whether a commit's tiles are what they were: reads them through. kDataLoss, kNotFound or
-// kInvalidArgument where it is none any more; by other errors that can't be told.
+// Reads a commit's tiles and verifies their checksums. kDataLoss, kNotFound or kInvalidArgument if
+// it is damaged; after other errors this is unknown.
 using CheckCommit = std::function<absl::Status(const CommittedRun&)>;
 
-// Reads through the parts of `run` that are rank `rank`'s to check, as one of `ranks`: of a commit
-// of as many ranks its own.
+// Verifies the parts of `run` that are assigned to rank `rank` of `ranks`: its own part, if the
+// commit has as many ranks.
 absl::Status ReadThroughParts(const CommittedRun& run, int rank, int ranks, FileSystem& files,
                               absl::string_view model_directory);
 
-// The same by all ranks, each its parts: the first one, which has found the commits, asks the
-// others with Check, and ends with End; they answer in Serve until then.
+// Verifies by all ranks, each its parts: the first one, which has found the commits, calls Check,
+// and then End; the others answer in Serve until then.
 class CheckTogether {
  public:
   CheckTogether(Collectives* world, FileSystem* files, std::string model_directory)
@@ -58,7 +58,7 @@ class CheckTogether {
   absl::Status Serve();
 
  private:
-  // OK where the parts of all ranks are good.
+  // OK if the parts of all ranks are good.
   absl::Status Agree(const absl::Status& own);
 
   Collectives& world_;
@@ -66,18 +66,18 @@ class CheckTogether {
   const std::string model_directory_;
 };
 
-// The newest good commit in `output` or among `copies` (null: none are looked at); of the same step
-// that of OUTPUT, which can be continued where it is. With copies they are checked first, by
-// `check` (null: not at all). A commit that is found stays found: its directory is synced. Fills in
-// what was found even where it returns an error: why the newest commit is not good, where no other
-// is. `model_directory`: as of SwapStore::Open.
+// Finds the newest good commit in `output` or among `copies` (null: none); of the same step the one
+// in OUTPUT, which can be continued in place. With copies they are verified first, by `check`
+// (null: not at all). Syncs the directory of the result, so that it stays. Sets `found` even on an
+// error, which says why the newest commit is not good if there is no other. `model_directory`: as
+// for SwapStore::Open.
 absl::Status FindCommit(const std::string& output, const CommitCopies* copies,
                         const CheckCommit& check, absl::string_view model_directory,
                         FileSystem& files, FoundCommit& found);
 
-// Makes what a later rank, number `rank`, has found in `output` agree with the first one's commit:
-// takes its own part of a copy, and where it has no part it goes on from that of all ranks.
-// kFailedPrecondition where it has a commit and the first rank has none.
+// Makes the commit that a later rank, number `rank`, found in `output` agree with the first rank's:
+// takes its own part of a copy, and without a part continues from the parts of all ranks.
+// kFailedPrecondition if it has a commit and the first rank has none.
 absl::Status TakeFirstRanksCommit(const FirstRankCommit& first, const std::string& first_output,
                                   int rank, const std::string& output,
                                   absl::string_view model_directory, FileSystem& files,

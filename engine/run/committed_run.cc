@@ -10,7 +10,7 @@
 namespace spillway {
 namespace {
 
-// "" where there is no good manifest. An error where it can't be told: another try may find it.
+// "" if there is no good manifest. An error if this is unknown: another attempt may succeed.
 absl::StatusOr<std::string> CommitIdAt(const std::string& manifest_path, FileSystem& files) {
   const auto run = OpenCommit(manifest_path, files);
   if (run.ok()) return run->state.part.commit_id;
@@ -117,7 +117,7 @@ absl::StatusOr<CommittedRun> OpenCommittedRun(const std::string& output, FileSys
   absl::StatusOr<CommittedRun> run =
       OpenCommit(CommitManifestPath(output, files), files, model_directory);
   if (absl::IsNotFound(run.status())) {
-    // A directory that cannot be listed is an error here, and no lack of a commit.
+    // A directory that cannot be listed is an error here, rather than one without a commit.
     ASSIGN_OR_RETURN(const std::string moved, MovedManifestPath(output, files));
     if (!moved.empty()) run = OpenCommit(moved, files, model_directory);
   }

@@ -19,7 +19,7 @@
 namespace spillway {
 namespace {
 
-// One for each thread that loads a model, so that neighbours do not read a tile twice.
+// One per thread that loads a model, so that neighbours do not read a tile twice.
 constexpr size_t kTilesKept = 4;
 
 class CommittedWeights : public WeightSource {
@@ -88,10 +88,10 @@ class CommittedWeights : public WeightSource {
                                               ": the model is another"));
   }
 
-  // Words [at, at + count) of a unit's flat range: visit(planes, first in the tile, how many).
+  // Visits words [at, at + count) of a unit's flat range: visit(planes, first in the tile, count).
   template <typename Visit>
   absl::Status ReadTiles(int unit, uint64_t at, uint64_t count, const Visit& visit) {
-    const StateLayout& layout = run_.store->layout();  // all shards' alike
+    const StateLayout& layout = run_.store->layout();  // the same for all shards
     const uint64_t each = run_.grid().ShardParameters(run_.state.model.units[unit].flat_parameters);
     while (count > 0) {
       const uint64_t shard = at / each, in_shard = at % each;
@@ -111,7 +111,7 @@ class CommittedWeights : public WeightSource {
     return absl::OkStatus();
   }
 
-  // All bytes of a packed matrix.
+  // Reads all bytes of a packed matrix.
   absl::Status ReadWholeMatrix(const Place& place, PackedCache::Bytes* bytes) {
     const uint32_t word_bytes = place.parameter->packing.word_bytes;
     bytes->resize(place.parameter->words * word_bytes);

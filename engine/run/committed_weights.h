@@ -1,4 +1,4 @@
-// The masters of a run's last commit as a source of weights: to generate from a run.
+// The masters of a run's last commit as a source of weights, for generation from a run.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace spillway {
 
-// Reads tile by tile, verified, and keeps the last few. Any thread. `run` outlives it.
+// Reads tile by tile, verified, and caches the last few. Any thread. `run` outlives the result.
 std::unique_ptr<WeightSource> NewCommittedWeights(const CommittedRun* run);
 
 }  // namespace spillway

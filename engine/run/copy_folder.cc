@@ -16,21 +16,21 @@ namespace {
 
 std::string SourceName() { return FileName(SourceDirectory("")); }
 
-// A folder of ours; null where it is missing.
+// Opens one of our folders; null if it is missing.
 absl::StatusOr<std::unique_ptr<OwnDirectory>> OpenFolder(const OwnDirectory& parent,
                                                          const std::string& name) {
-  // What it is, where it is no folder of ours.
+  // Reports its kind if it is not one of our folders.
   RETURN_IF_ERROR(parent.CheckEntries({}, {name}, OtherNames::kIgnored));
   auto folder = parent.OpenDirectory(name);
   if (absl::IsNotFound(folder.status())) return nullptr;
   return folder;
 }
 
-// What a copy has in one folder, checked: a rank's part, and of the first one's the others' and the
-// model's files.
+// Checked content of one folder of a copy: a rank's part, and for the first rank also the others'
+// parts and the model's files.
 struct Folder {
-  std::unique_ptr<OwnDirectory> own;  // null where there is none
-  std::vector<std::string> files;     // the manifest first
+  std::unique_ptr<OwnDirectory> own;  // null: no such folder
+  std::vector<std::string> files;     // the manifest is first
   std::unique_ptr<OwnDirectory> source;
   std::vector<std::string> source_names;
   std::unique_ptr<OwnDirectory> ranks;

@@ -17,7 +17,7 @@
 namespace spillway {
 namespace {
 
-// A directory that holds less has a lock and a record in it, and no state.
+// A smaller directory contains a lock and a record, and no state.
 constexpr uint64_t kNothingBytes = 16 << 10;
 
 uint64_t AllocatedBytes(const RunDirectory& directory) {
@@ -28,8 +28,8 @@ uint64_t AllocatedBytes(const RunDirectory& directory) {
   return bytes;
 }
 
-// Removes the folder `name` with its files for which `is_ours(file's name)`; if it holds more, only
-// those. Returns the bytes that went.
+// Removes the folder `name` with its files for which `is_ours(name)` is true; other files stay.
+// Returns the bytes removed.
 absl::StatusOr<uint64_t> RemoveModelFolder(const OwnDirectory& in, const std::string& name,
                                            bool (*is_ours)(absl::string_view)) {
   const auto directory = in.OpenDirectory(name);
@@ -79,7 +79,7 @@ const std::vector<std::string>& OutputDirectoryNames() {
 }
 
 bool EarlierRun::IsOfThisOutput(const RunRecord& owner) const {
-  // Where it was moved, a link may be in its place.
+  // If it was moved, a link may be in its place.
   return files_.Resolve(owner.output) == output_->path();
 }
 
@@ -88,7 +88,7 @@ bool EarlierRun::IsOfThisRun(const RunRecord& owner) const {
          (IsOfThisOutput(owner) || ReadRunId(files_.Resolve(owner.output), files_) != run_id_);
 }
 
-// OUTPUT was removed and is a new one of the same name.
+// True also if OUTPUT was removed and recreated under the same name.
 bool EarlierRun::IsOfThisMachinesOutput(const RunRecord& owner) const {
   const RunRecord here = ThisProcess();
   return IsOfThisOutput(owner) && owner.host == here.host && owner.machine == here.machine;
@@ -99,7 +99,7 @@ absl::Status EarlierRun::CheckCopies(const CommitCopies& copies, bool resume,
   if (!copies.any()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const auto owner, copies.locked().ReadOwner());
   if (!owner || IsOfThisRun(*owner) || IsOfThisMachinesOutput(*owner)) return absl::OkStatus();
-  // What was killed before its first commit has none to go on from.
+  // A run killed before its first commit has none to continue from.
   const bool begun = Exists(CommitManifestPath(output_->path(), files_), files_);
   const bool may_resume = !begun && !overwrite;
   if (resume && may_resume) return absl::OkStatus();
@@ -115,7 +115,7 @@ absl::Status EarlierRun::CheckCopies(const CommitCopies& copies, bool resume,
 
 absl::Status EarlierRun::CheckOwner(const RunDirectory& directory) const {
   ASSIGN_OR_RETURN(const auto owner, directory.ReadOwner());
-  if (!owner) return absl::OkStatus();  // killed before it wrote one, or of an earlier version
+  if (!owner) return absl::OkStatus();  // killed before it wrote one, or by an earlier version
   if (IsOfThisRun(*owner)) return absl::OkStatus();
   if (!run_id_.empty() && owner->run == run_id_) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -152,11 +152,11 @@ bool EarlierRun::IsOfAnEarlierPlace(const std::string& parent, const std::string
 }
 
 absl::Status EarlierRun::FindBelow(const std::vector<std::string>& parents) {
-  // Whatever the store's number is.
+  // Matches any number of the store.
   const std::string prefix(absl::StripSuffix(SwapDirectoryName(id_, 0), "0"));
   for (const std::string& parent : parents) {
     const auto names = files_.List(parent);
-    if (!names.ok()) continue;  // CheckSwapParents names what is wrong with it
+    if (!names.ok()) continue;  // CheckSwapParents reports the error
     for (const std::string& name : *names) {
       if (absl::StartsWith(name, prefix) || IsOfAnEarlierPlace(parent, name)) {
         RETURN_IF_ERROR(Claim(absl::StrCat(parent, "/", name)));
@@ -168,7 +168,7 @@ absl::Status EarlierRun::FindBelow(const std::vector<std::string>& parents) {
 
 absl::Status EarlierRun::FindCommitted(const std::vector<std::string>& directories) {
   for (const std::string& path : directories) {
-    // A copy of a commit lies beside its manifest.
+    // The state of a copy of a commit is beside its manifest.
     if (!IsSwapDirectoryName(FileName(path))) continue;
     RETURN_IF_ERROR(Claim(path));
     if (const auto found = found_.find(path); found != found_.end()) found->second.committed = true;
@@ -228,7 +228,7 @@ absl::Status EarlierRun::RemoveLeftovers() {
 
 absl::Status EarlierRun::RemoveAll() {
   const std::string manifest = FileName(CommitManifestPath(output_->path(), files_));
-  // The commit first: what is left after a kill in the middle is no commit.
+  // Removes the commit first: after a kill in the middle the rest is no commit.
   const absl::Status removed = output_->own().Remove(manifest);
   if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
   if (removed.ok()) RETURN_IF_ERROR(files_.SyncDirectory(output_->path()));
@@ -246,7 +246,7 @@ absl::Status EarlierRun::RemoveAll() {
     ASSIGN_OR_RETURN(const uint64_t more, RemoveModelFolder(output_->own(), name, IsModelFileName));
     bytes += more;
   }
-  if (directories.empty() && bytes == 0) return absl::OkStatus();  // there was none
+  if (directories.empty() && bytes == 0) return absl::OkStatus();  // there was nothing
   LogInfo(absl::StrCat("removed the earlier run: ", FormatBytes(swap_bytes), " of swap",
                        directories, " and ", FormatBytes(bytes), " in ", output_->path()));
   return absl::OkStatus();

@@ -1,5 +1,5 @@
-// What an earlier run of the same OUTPUT left, in OUTPUT and below swap paths: found and
-// locked before anything is changed, named with its size, and removed only when told to.
+// The files that an earlier run of the same OUTPUT left in OUTPUT and below swap paths. They are
+// found and locked before anything is changed, reported with its size, and removed only on request.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@
 
 namespace spillway {
 
-// Files and directories that a rank makes in its OUTPUT, the lock aside. Everything else there is
-// somebody else's and never touched.
+// Files and directories that a rank creates in its OUTPUT, except the lock. All other entries
+// belong to the user and are never touched.
 std::vector<std::string> OutputFileNames(int rank);
 const std::vector<std::string>& OutputDirectoryNames();
 
 class EarlierRun {
  public:
-  // Of rank `rank`. `run_id` of OUTPUT, empty where it has none; `id` as in SwapDirectoryName.
-  // `output` and `files` outlive it.
+  // `run_id`: of OUTPUT, empty if it has none; `id`: as in SwapDirectoryName. `output` and `files`
+  // outlive the object.
   EarlierRun(const RunDirectory* output, int rank, std::string run_id, std::string id,
              FileSystem* files)
       : output_(output),
@@ -32,32 +32,32 @@ class EarlierRun {
         id_(std::move(id)),
         files_(*files) {}
 
-  // Locks the run's swap directories below `parents`, those that exist, also what it made where
-  // its OUTPUT was before that was moved. kFailedPrecondition
-  // where one is in use, or is another run's (a machine that shares the path, a copied OUTPUT),
-  // or holds what no run put there.
+  // Locks the run's existing swap directories below `parents`, including those it created before
+  // its OUTPUT was moved. kFailedPrecondition if one is in use, belongs to another run (a machine
+  // that shares the path, a copied OUTPUT), or has entries that no run created.
   absl::Status FindBelow(const std::vector<std::string>& parents);
-  // The same for those that the commit in OUTPUT names, which are no leftovers.
+  // Locks the directories that the commit in OUTPUT names; they do not count as leftovers.
   absl::Status FindCommitted(const std::vector<std::string>& directories);
 
-  // That copies of commits in `copies` (--persist) are this run's to go on from or, as `overwrite`
-  // says, to remove. One that has no commit of its own may `resume` from another's, and takes them
-  // over. kFailedPrecondition, naming the other run, where they are none of this one's.
+  // Checks that the copies of commits in `copies` (--persist) are this run's, to continue from or,
+  // with `overwrite`, to remove. A run without a commit of its own may `resume` from another run's
+  // and take them over. kFailedPrecondition, naming the other run, otherwise.
   absl::Status CheckCopies(const CommitCopies& copies, bool resume, bool overwrite) const;
 
-  // Of directories that no commit names: the bytes in them, and "DIR (12 MiB), DIR (...)".
+  // Bytes in directories that no commit names, and their list "DIR (12 MiB), DIR (...)".
   uint64_t leftover_bytes() const;
   std::string DescribeLeftovers() const;
-  // What RemoveLeftovers gives back, for CheckSpace; with `committed` also the commit's.
+  // Space freed by RemoveLeftovers, for CheckSpace; with `committed` also by the commit.
   std::vector<SpaceNeed> Returned(bool committed) const;
 
-  // Hands over the lock of a directory that was found (null: it was not). What is in it stays.
+  // Transfers the lock of a directory that was found (null: it was not), without removing its
+  // content.
   std::unique_ptr<RunDirectory> Take(const std::string& path);
 
-  // Removes the directories that no commit names and that were not taken; says so, once, with
-  // their size.
+  // Removes the directories that no commit names and that were not taken; logs it once, with their
+  // size.
   absl::Status RemoveLeftovers();
-  // Removes all that the earlier run left: its commit first, then swap, results, model.
+  // Removes everything of the earlier run: first its commit, then swap, results and model.
   absl::Status RemoveAll();
 
  private:
@@ -70,7 +70,7 @@ class EarlierRun {
   absl::Status CheckOwner(const RunDirectory& directory) const;
   bool IsOfThisOutput(const RunRecord& owner) const;
   bool IsOfThisMachinesOutput(const RunRecord& owner) const;
-  // Of this run, and OUTPUT is no copy of the owner's.
+  // Whether `owner` is this run, and OUTPUT is not a copy of the owner's.
   bool IsOfThisRun(const RunRecord& owner) const;
   bool IsOfAnEarlierPlace(const std::string& parent, const std::string& name) const;
 

@@ -51,7 +51,7 @@ void RemoveFormerRanks(const std::string& output, int ranks,
       LogWarning(absl::StrCat("the former rank ", name, "'s files stay: ", removed.message()));
     }
   }
-  files.RemoveDirectory(parent).IgnoreError();  // where it is empty
+  files.RemoveDirectory(parent).IgnoreError();  // if it is empty
 }
 
 }  // namespace spillway

@@ -1,4 +1,4 @@
-// The directories of ranks that a run had and has no more.
+// Removes the directories of ranks that a run no longer has.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace spillway {
 
-// Removes OUTPUT/ranks/r for every r from `ranks` on, with its swap below `parents` and where its
-// commit has it. Warns of what stays. REQUIRES: no commit needs them.
+// Removes OUTPUT/ranks/r for every r from `ranks` on, with its swap below `parents` and at the
+// paths in its commit. Warns of what cannot be removed. REQUIRES: no commit needs them.
 void RemoveFormerRanks(const std::string& output, int ranks,
                        const std::vector<std::string>& parents, FileSystem& files);
 

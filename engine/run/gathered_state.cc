@@ -9,7 +9,7 @@
 namespace spillway {
 namespace {
 
-// What rank 0 asks for: a range of planes, or nothing more.
+// Request of rank 0: a range of planes, or the end.
 constexpr int64_t kEnd = -1;
 
 }  // namespace
@@ -26,14 +26,14 @@ GatheredState::GatheredState(
 absl::Status GatheredState::Read(int first_plane, int last_plane,
                                  const SwapManager::FillTile& visit) {
   RETURN_IF_ERROR(AllGatherCount(*world_, first_plane * 256 + last_plane).status());
-  // Whatever the visitor says: the others send all that they were asked for.
+  // Runs to the end even if the visitor fails: the others send all that was requested.
   absl::Status visited;
   const auto visit_while_ok = [&](const TileView& tile) {
     if (visited.ok()) visited = visit(tile);
     return absl::OkStatus();
   };
-  int unit = 0;    // whose tiles are being visited
-  broken_ = true;  // until the others have sent all of it
+  int unit = 0;    // unit whose tiles are visited
+  broken_ = true;  // until the others have sent everything
   RETURN_IF_ERROR(own_(first_plane, last_plane, [&](const TileView& tile) -> absl::Status {
     for (; unit < tile.unit; ++unit) {
       RETURN_IF_ERROR(VisitOthers(unit, first_plane, last_plane, visit_while_ok));
@@ -76,7 +76,7 @@ absl::Status GatheredState::VisitOthers(int unit, int first_plane, int last_plan
 
 absl::Status GatheredState::End(const absl::Status& status) {
   if (broken_) {
-    // Some still send what nobody takes any more.
+    // Other ranks may still be sending.
     world_->Abort();
     return status;
   }
@@ -88,12 +88,12 @@ absl::Status GatheredState::Serve() {
   while (true) {
     ASSIGN_OR_RETURN(const std::vector<int64_t> asked, AllGatherCount(*world_, 0));
     if (asked[0] == kEnd) return Agree(*world_, absl::OkStatus());
-    // The other groups have the same.
+    // The other groups have the same shards.
     if (grid_.replica() > 0) continue;
     const absl::Status sent =
         SendTiles(static_cast<int>(asked[0] / 256), static_cast<int>(asked[0] % 256));
     if (!sent.ok()) {
-      // The first rank waits for more.
+      // The first rank waits for more tiles.
       world_->Abort();
       return sent;
     }

@@ -1,5 +1,5 @@
-// The state of all ranks, tile by tile, at the first one: what an export reads after training.
-// Streams: nobody holds more than a tile of another's.
+// Gathers the state of all ranks, tile by tile, on the first one, for an export after training.
+// Streams: a rank holds at most one tile of another's.
 #pragma once
 
 #include "absl/status/status.h"
@@ -12,24 +12,24 @@ namespace spillway {
 class GatheredState {
  public:
   // `own` reads this rank's shard, whose layout is `layout`; units have `unit_parameters` without
-  // padding. `world` and what `own` reads outlive it.
+  // padding. `world` and the data of `own` outlive the object.
   GatheredState(const ShardGrid& grid, const StateLayout& layout,
                 std::vector<uint64_t> unit_parameters, Collectives* world,
                 std::function<absl::Status(int first_plane, int last_plane,
                                            const SwapManager::FillTile& visit)>
                     own);
 
-  // On rank 0: calls `visit` as StateSource::read does, with tiles of whole units. Between
-  // calls the other ranks wait in Serve; End lets them go. Every rank learns how it ended.
+  // On rank 0: calls `visit` as StateSource::read does, with tiles of whole units. Between calls
+  // the other ranks wait in Serve; End releases them. Every rank gets the result.
   absl::Status Read(int first_plane, int last_plane, const SwapManager::FillTile& visit);
   absl::Status End(const absl::Status& status);
 
-  // On every other rank: answers Read until End, and returns what that was given.
+  // On every other rank: answers Read until End, and returns the status passed to End.
   absl::Status Serve();
 
  private:
   absl::Status SendTiles(int first_plane, int last_plane);
-  // The tiles of `unit` that the other ranks of the first group have.
+  // Visits the tiles of `unit` on the other ranks of the first group.
   absl::Status VisitOthers(int unit, int first_plane, int last_plane,
                            const SwapManager::FillTile& visit);
 
@@ -38,7 +38,7 @@ class GatheredState {
   const std::vector<uint64_t> unit_parameters_;
   Collectives* const world_;
   const std::function<absl::Status(int, int, const SwapManager::FillTile&)> own_;
-  bool broken_ = false;  // a Read failed on the way
+  bool broken_ = false;  // a Read failed midway
 };
 
 }  // namespace spillway

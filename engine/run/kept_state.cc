@@ -16,7 +16,7 @@
 namespace spillway {
 namespace {
 
-// Of a rank's part of the commit, or of one that was freed already. None: it has neither, or
+// Swap parents of a rank's part of the commit, or of one that was freed. None if it has neither, or
 // cannot be read.
 std::vector<std::string> ParentsOf(const std::string& directory, int rank) {
   for (const std::string& path :
@@ -33,10 +33,10 @@ std::vector<SwapRun> FindRuns(const std::string& output, int ranks) {
   for (int rank = 0; rank < ranks; ++rank) {
     const std::string own = RankOutput(output, rank);
     std::vector<std::string> parents = ParentsOf(own, rank);
-    parents.push_back(own);  // where it lies without --swap, also if OUTPUT was moved since
+    parents.push_back(own);  // its place without --swap, also if OUTPUT was moved since
     for (const std::string& parent : parents) {
       auto runs = FindSwapRuns(parent);
-      if (!runs.ok()) continue;  // another machine's
+      if (!runs.ok()) continue;  // another machine's path
       for (SwapRun& run : *runs) {
         if (FileSystem::Real().Resolve(run.output) != own) continue;
         if (seen.insert(run.path).second) found.push_back(std::move(run));
@@ -69,7 +69,7 @@ absl::Status CheckMayFree(const std::string& output, const KeptState& kept, bool
       output, " --to DIR), or give --force to lose them; nothing was touched"));
 }
 
-// The first rank's first: without it the others' are no commit.
+// Renames the first rank's manifest first: without it the others are no commit.
 absl::Status MakeItNoCommit(const std::string& output, int ranks) {
   FileSystem& files = FileSystem::Real();
   for (int rank = 0; rank < ranks; ++rank) {
@@ -124,7 +124,7 @@ absl::StatusOr<KeptState> FindKeptState(const std::string& output) {
 
 absl::StatusOr<uint64_t> FreeKeptState(const std::string& output, bool without_model) {
   const std::string real = FileSystem::Real().Resolve(output);
-  // Every process of a run holds it, and none begins while it is held here.
+  // Every process of a run holds this lock, and none starts while it is held here.
   ASSIGN_OR_RETURN(const auto lock, RunDirectory::Open(real, {.create = false}));
   ASSIGN_OR_RETURN(const KeptState kept, FindKeptState(real));
   RETURN_IF_ERROR(CheckMayFree(output, kept, without_model));

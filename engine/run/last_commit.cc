@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kMostReads = 10;
 
-// "" where there is none. It has the generation of each tile, and so differs from any other
-// commit's.
+// The manifest's bytes, "" if there is none. They differ from any other commit's, since they have
+// the generation of each tile.
 std::string LastManifest(const std::string& output, FileSystem& files) {
   const auto text = files.ReadSmallFile(CommitManifestPath(output, files), kMostManifestBytes);
   return text.ok() ? *text : "";

@@ -24,10 +24,10 @@ absl::Status ReadRows(const std::string& path,
                       const std::function<void(const nlohmann::json& row, int64_t end)>& visit,
                       FileSystem& files) {
   ASSIGN_OR_RETURN(const std::unique_ptr<File> file, files.Open(path, {.direct = false}));
-  // A run beside us may append: what is there now is read.
+  // An active run may append rows; those that exist now are read.
   ASSIGN_OR_RETURN(const uint64_t size_bytes, file->SizeBytes());
-  std::string text;          // read, and not taken yet
-  uint64_t taken_bytes = 0;  // of the file, before `text`
+  std::string text;          // read, but not parsed yet
+  uint64_t taken_bytes = 0;  // bytes of the file before `text`
   for (uint64_t at = 0; at < size_bytes;) {
     const uint64_t count = std::min(kReadBytes, size_bytes - at);
     const size_t before = text.size();
@@ -61,14 +61,14 @@ absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Open(
   const absl::Status read = ReadRows(path, keep, files);
   if (!read.ok() && !absl::IsNotFound(read)) return read;
   ASSIGN_OR_RETURN(std::unique_ptr<File> file, OpenInPlace(files, path, FileAccess::kShared));
-  // Rows are in the order of their steps, so what goes is the end.
+  // Rows are in the order of their steps, so the removed ones are at the end.
   RETURN_IF_ERROR(file->Preallocate(kept_bytes));
   return std::unique_ptr<MetricsLog>(new MetricsLog(std::move(file), kept_bytes, step));
 }
 
 absl::Status MetricsLog::Append(const nlohmann::json& row) {
   const std::string line = row.dump() + "\n";
-  // One write a line: a reader beside us sees whole rows.
+  // One write per line, so that a concurrent reader sees complete rows.
   RETURN_IF_ERROR(file_->WriteAt(size_bytes_, line.data(), line.size()));
   size_bytes_ += line.size();
   return absl::OkStatus();

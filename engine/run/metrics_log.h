@@ -14,31 +14,31 @@
 
 namespace spillway {
 
-// The row in one line of metrics.jsonl or eval.jsonl: an object with an integer "step". Null
-// where there is none, as in a line cut short by a kill. Pure.
+// Parses a line of metrics.jsonl or eval.jsonl: an object with an integer "step". Null if it is not
+// a row, like a line cut short by a kill. Pure.
 nlohmann::json ParseRow(absl::string_view line);
 
-// Calls `visit` with every row of the file, and where in the file its line ends; one line is
-// in memory at a time. Lines that are no rows are passed over. kNotFound when there is no file.
+// Calls `visit` with every row of the file and the offset of its line's end; one line is in memory
+// at a time. Lines that are not rows are skipped. kNotFound if there is no file.
 absl::Status ReadRows(const std::string& path,
                       const std::function<void(const nlohmann::json& row, int64_t end)>& visit,
                       FileSystem& files = FileSystem::Real());
 
-// Appends lines to a file in the output directory. One thread.
+// Appends lines to a file in OUTPUT. One thread.
 class MetricsLog {
  public:
-  // Keeps what is there of steps up to `last_step` (what a resumed run has behind it)
-  // and drops the rest, so that each step is there once. Calls `visit` with every row kept.
+  // Keeps the rows of steps up to `last_step` (the past of a resumed run) and drops the others, so
+  // that each step appears once. Calls `visit` with every row kept.
   static absl::StatusOr<std::unique_ptr<MetricsLog>> Open(
       const std::string& path, int64_t last_step,
       const std::function<void(const nlohmann::json& row)>& visit = {},
       FileSystem& files = FileSystem::Real());
 
-  // Of the last row that was there, kept or not; -1: there was none.
+  // Step of the last row in the file at Open, kept or not; -1: none.
   int64_t step_before() const { return step_before_; }
 
   absl::Status Append(const nlohmann::json& row);
-  // Makes what was appended durable.
+  // Makes the appended rows durable.
   absl::Status Sync() { return file_->Sync(); }
 
  private:

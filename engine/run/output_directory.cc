@@ -13,7 +13,7 @@
 namespace spillway {
 namespace {
 
-// For how long the first rank waits for others that give up together with it.
+// Number of times that the first rank waits for others that give up together with it.
 constexpr int kRankTries = 500;
 constexpr absl::Duration kRankPause = absl::Milliseconds(10);
 
@@ -65,7 +65,7 @@ OutputDirectory::~OutputDirectory() {
   std::vector<std::string> others = marks;
   others.push_back(kRanksName);
   if (!HoldsOnly(others)) return;
-  // Ranks that give up together take theirs back at the same time.
+  // Ranks that give up together remove their directories at the same time.
   const std::string ranks = absl::StrCat(path(), "/", kRanksName);
   for (int i = 0; i < kRankTries && rank_ == 0 && files_.Look(ranks).ok(); ++i) {
     files_.Pause(kRankPause);
@@ -78,9 +78,9 @@ OutputDirectory::~OutputDirectory() {
   if (!was_empty_) return;
   remove(kLockName);
   for (const std::string& directory : created_) {
-    if (!files_.RemoveDirectory(directory).ok()) break;  // not empty: somebody else uses it
+    if (!files_.RemoveDirectory(directory).ok()) break;  // not empty: something else uses it
   }
-  // The last of the ranks that leave, whichever made it.
+  // The last rank to leave removes it, whichever created it.
   if (rank_ > 0) files_.RemoveDirectory(ParentPath(path())).IgnoreError();
 }
 

@@ -1,5 +1,5 @@
-// OUTPUT of a run, or a rank's own directory in it: made where it is missing, locked while the run
-// lives, and taken back where nothing came of it. One thread.
+// OUTPUT of a run, or a rank's own directory in it: created if missing, locked during the run, and
+// removed if the run produced nothing. One thread.
 #pragma once
 
 #include <memory>
@@ -14,35 +14,36 @@ namespace spillway {
 
 class OutputDirectory {
  public:
-  // Durable, with every parent that it makes. kInvalidArgument where `path` is no directory; else
-  // as RunDirectory::Open, and with CheckEntries of what a run keeps there. `files` outlives it.
+  // Creates the directory durably, with its parents. kInvalidArgument if `path` is not a directory;
+  // otherwise the errors of RunDirectory::Open and of CheckEntries for a run's entries. `files`
+  // outlives the object.
   static absl::StatusOr<std::unique_ptr<OutputDirectory>> Open(const std::string& path, int rank,
                                                                FileSystem& files);
-  // Takes back the run's id where this process drew it and nothing else came into OUTPUT, and then
-  // OUTPUT itself and its parents, where they were made here.
+  // Removes the run's id if this process created it and nothing else is in OUTPUT, and then OUTPUT
+  // and its parents, if they were created here.
   ~OutputDirectory();
 
   const std::string& path() const { return directory_->path(); }
   const RunDirectory& directory() const { return *directory_; }
 
-  // OUTPUT/run-id: empty until DrawRunId, where there is none.
+  // OUTPUT/run-id; empty if there is none, until DrawRunId.
   const std::string& run_id() const { return run_id_; }
   absl::Status DrawRunId();
-  // It stays, with the id: by that what the run leaves on swap paths is found.
+  // Keeps OUTPUT and the id, which is needed to find the run's directories on swap paths.
   void Keep() { kept_ = true; }
-  // The run that had it was removed.
+  // Call when the run that had this id was removed.
   void ForgetRunId() { run_id_.clear(); }
 
  private:
   OutputDirectory(FileSystem& files, int rank) : files_(files), rank_(rank) {}
-  // The lock aside.
+  // Whether the directory has only these entries and the lock.
   bool HoldsOnly(const std::vector<std::string>& names) const;
 
   FileSystem& files_;
   const int rank_;
   std::unique_ptr<RunDirectory> directory_;
-  bool was_empty_ = false;            // nothing was in it when this run came
-  std::vector<std::string> created_;  // it and its parents that were not there, deepest first
+  bool was_empty_ = false;            // the directory was empty at Open
+  std::vector<std::string> created_;  // directories that Open created, deepest first
   std::string run_id_;
   bool run_id_drawn_ = false;
   bool kept_ = false;

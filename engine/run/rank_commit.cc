@@ -11,7 +11,7 @@
 namespace spillway {
 namespace {
 
-// What ranks say of their parts, the worst last.
+// Results of the ranks' parts, the worst last.
 enum Part : int64_t { kDurable, kLost, kFailed };
 
 absl::Status Rename(const std::string& directory, int rank, FileSystem& files) {
@@ -31,12 +31,12 @@ absl::Status PublishCommit(const std::string& directory, Collectives& ranks,
                            const absl::Status& made, bool* only_lost, FileSystem& files) {
   const int64_t own = made.ok() ? kDurable : *only_lost ? kLost : kFailed;
   *only_lost = false;
-  // All parts are durable when all have come here and say so.
+  // All parts are durable once all ranks have reached this exchange and report it.
   ASSIGN_OR_RETURN(const std::vector<int64_t> all, AllGatherCount(ranks, own));
   const int64_t worst = *std::max_element(all.begin(), all.end());
   if (worst != kDurable) {
     *only_lost = worst == kLost;
-    // Of no commit. What is not removed here is so by the next that opens it.
+    // The part belongs to no commit. If it cannot be removed, the next Open removes it.
     if (made.ok()) {
       RemoveIfThere(files, PreparedManifestPath(directory, ranks.rank())).IgnoreError();
     }
@@ -54,7 +54,7 @@ absl::Status SettleCommit(const std::string& directory, int rank, const std::str
   if (!commit_id.empty()) {
     ASSIGN_OR_RETURN(const std::string part, FindPart(directory, rank, commit_id, files));
     if (part == prepared) return Rename(directory, rank, files);
-    // A rank that was killed between rename and sync left a name that a power loss takes back.
+    // If a rank was killed between rename and sync, a power loss could undo the name.
     RETURN_IF_ERROR(files.SyncDirectory(directory));
   }
   files.Remove(prepared).IgnoreError();

@@ -11,20 +11,20 @@
 
 namespace spillway {
 
-// Until the copy under way is made (--persist), by all ranks; older ones go then. One that some
-// rank could not make is none: its reason there, BecauseOf it (engine/ranks/collectives.h) on the
-// others. `world`: as of StartRunCommit.
+// Waits until all ranks have made the copy under way (--persist), and removes older ones. If a rank
+// fails, its reason is returned there, and BecauseOf it (engine/ranks/collectives.h) on the others.
+// `world`: as for StartRunCommit.
 absl::Status AwaitCopies(RunStorage& storage, Collectives* world);
 
-// Until a further commit may begin: that before is done, or lost, and copied (--persist), since the
-// further one replaces it. A copy that could not be made costs that copy, and is said. `world`: as
-// of StartRunCommit.
+// Waits until another commit may begin: the previous one is complete, or lost, and copied
+// (--persist), since the new one replaces it. A copy that fails is logged and otherwise ignored.
+// `world`: as for StartRunCommit.
 absl::Status AwaitEarlierCommit(RunStorage& storage, SwapManager& manager, Collectives* world);
 
-// Begins a commit of `state`, which goes on beside the next step. Of several ranks each begins its
-// own: `world` is the compute threads' conversation, `commits` that of the threads which make
-// commits durable; null with one rank. `state` gets the commit's id. `durable` is called when the
-// commit is one, on the swap manager's thread; its copy has begun then. `storage` and `commits`
+// Begins a commit of `state`, which continues beside the next step. Each of several ranks begins
+// its own: `world` is the compute threads' conversation, `commits` that of the threads that make
+// commits durable; null with one rank. Sets the commit's id in `state`. `durable` is called on the
+// swap manager's thread when the commit is complete and its copy has begun. `storage` and `commits`
 // outlive that. REQUIRES: AwaitEarlierCommit.
 absl::Status StartRunCommit(RunStorage& storage, SwapManager& manager, Collectives* world,
                             Collectives* commits, RunState& state, std::function<void()> durable);

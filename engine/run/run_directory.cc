@@ -18,11 +18,12 @@ namespace {
 constexpr char kOwnerName[] = "owner";
 constexpr size_t kMaxRecordBytes = 64 << 10;
 
-// Whoever glances at a lock (GlanceAtRunDirectory) or has just ended holds it a moment longer.
+// A process that inspects a lock (GlanceAtRunDirectory), or that just ended, holds it a moment
+// longer.
 constexpr int kTries = 25;
 constexpr absl::Duration kPause = absl::Milliseconds(10);
 
-// Of opening a directory that others remove meanwhile: more than can meet by chance.
+// Attempts to open a directory that others remove meanwhile: more than can coincide by chance.
 constexpr int kAttempts = 200;
 
 // A trailing slash would make the kernel follow a link in the last component.
@@ -32,15 +33,15 @@ std::string WithoutTrailingSlashes(absl::string_view path) {
   return std::string(path);
 }
 
-// The one directory. Synced into its parent even where it is there: whoever made it may have been
-// killed before that.
+// Creates one directory. Syncs its parent even if it exists: its creator may have been killed
+// before that.
 absl::Status Create(FileSystem& files, const std::string& path, FileAccess access) {
   const absl::Status made = files.CreateDirectory(path, access);
   if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
   return SyncIntoParent(files, path);
 }
 
-// What a file of a run directory says; nothing where it is missing, no file of ours or not whole.
+// The record in a file of a run directory; nullopt if it is missing, foreign or incomplete.
 std::optional<RunRecord> ReadRecord(const OwnDirectory& directory, const char* name) {
   const auto text = directory.ReadFile(name, kMaxRecordBytes);
   return text.ok() ? DecodeRunRecord(*text) : std::nullopt;
@@ -99,7 +100,7 @@ absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Open(
     absl::string_view path, const RunDirectoryOptions& options) {
   const std::string name = WithoutTrailingSlashes(path);
   if (name.empty()) return absl::InvalidArgumentError("open run directory: the path is empty");
-  // Again where somebody removed the directory between two of our calls.
+  // Repeated if another process removes the directory between two calls.
   for (int attempt = 1;; ++attempt) {
     auto directory = TryOpen(name, options);
     const bool again = options.create && attempt < kAttempts && IsGone(directory.status()) &&
@@ -109,8 +110,8 @@ absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Open(
 }
 
 RunDirectory::~RunDirectory() {
-  // The file stays: removing it would let two processes lock two different
-  // files of the same name. Emptied, so that a later refusal names no old pid.
+  // The file remains: if it were removed, two processes could lock two different files of the same
+  // name. It is emptied, so that a later refusal names no old pid.
   lock_->Write("").IgnoreError();
 }
 
@@ -144,11 +145,13 @@ absl::StatusOr<uint64_t> RunDirectory::Remove(std::unique_ptr<RunDirectory> dire
   ASSIGN_OR_RETURN(const uint64_t removed_bytes, own.RemoveFiles(names));
   ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> left, own.List());
   if (left.size() != 1 || left[0].name != kLockName) return removed_bytes;
-  // Under its lock to the end: whoever waits for it finds a file without a name, and comes again.
+  // Removed under its lock: a process that waits for it finds a file without a name, and tries
+  // again.
   own.Remove(kLockName).IgnoreError();
   FileSystem& file_system = directory->files_;
   if (own.IsStillNamed()) file_system.RemoveDirectory(own.path()).IgnoreError();
-  // Before what leads here goes: else a power loss could bring this back, and nobody would look.
+  // Synced before the record that names it is removed: otherwise a power loss could restore the
+  // directory, which nothing would find.
   SyncIntoParent(file_system, own.path()).IgnoreError();
   return removed_bytes;
 }
@@ -181,7 +184,7 @@ absl::StatusOr<RunDirectoryGlance> GlanceAtRunDirectory(const std::string& path,
   glance.owner = ReadRecord(**directory, kOwnerName);
   const auto lock = (*directory)->OpenLock(kLockName, /*create=*/false);
   if (!lock.ok()) return glance;
-  // Shared: who glances does not keep another out.
+  // A shared lock, so that readers do not keep others out.
   ASSIGN_OR_RETURN(const bool locked, (*lock)->TryLock(LockKind::kShared));
   glance.in_use = !locked;
   if (glance.in_use) glance.holder = ReadRecord(**directory, kLockName);

@@ -1,4 +1,4 @@
-// A directory that belongs to one run and rank alone.
+// A directory that belongs to a single run and rank.
 #pragma once
 
 #include <memory>
@@ -16,24 +16,24 @@
 namespace spillway {
 
 struct RunDirectoryOptions {
-  // OUTPUT of the run, which a refused second owner is told.
+  // OUTPUT of the run, which the refusal of a second owner names.
   std::string output = {};
-  // Make it where it is missing; else that is kNotFound. Either way it is durable then.
+  // Create it if it is missing; otherwise that is kNotFound. It is durable in either case.
   bool create = true;
-  // A private one is closed to others even where it was there and open to them; another keeps the
-  // mode that it has. REQUIRES: not kShared.
+  // kPrivate closes the directory to others even if it existed and was open; other values leave the
+  // mode of an existing one. REQUIRES: not kShared.
   FileAccess access = FileAccess::kPrivate;
-  FileSystem* files = &FileSystem::Real();  // that makes and removes it
+  FileSystem* files = &FileSystem::Real();  // creates and removes it
 };
 
 // The name of its lock file.
 inline constexpr char kLockName[] = "lock";
 
-// Holds the directory's lock until destruction; the kernel takes it back when the process
-// dies, however it does. Refused, each with its reason: a directory of another user, or one
-// that others may write to; a symbolic link in the last component; a lock held by a living
-// process (kFailedPrecondition, naming process, host, since when, and its run). The parent
-// must exist; it may be world-writable and may itself be a symbolic link.
+// Holds the directory's lock until destruction; the kernel releases it if the process dies.
+// Refused, each with its reason: a directory of another user, or one that others may write to; a
+// symbolic link in the last component; a lock held by a living process (kFailedPrecondition, naming
+// process, host, time, and its run). The parent must exist; it may be world-writable and may itself
+// be a symbolic link.
 class RunDirectory {
  public:
   static absl::StatusOr<std::unique_ptr<RunDirectory>> Open(
@@ -43,20 +43,20 @@ class RunDirectory {
   RunDirectory& operator=(const RunDirectory&) = delete;
 
   const std::string& path() const { return own_->path(); }
-  // That was checked and locked, whatever `path` names by now.
+  // The directory that was checked and locked, whatever `path` names now.
   const OwnDirectory& own() const { return *own_; }
 
-  // As of OwnDirectory; `lock` and the owner's record are known to it.
+  // OwnDirectory::CheckEntries, which also accepts the lock and the owner's record.
   absl::Status CheckEntries(absl::Span<const std::string> files,
                             absl::Span<const std::string> directories, OtherNames others) const;
 
-  // The record of the run that the directory belongs to, which stays when nobody holds the
-  // lock. Nothing where there is none.
+  // The record of the run that the directory belongs to, which persists without the lock. nullopt
+  // if there is none.
   absl::StatusOr<std::optional<RunRecord>> ReadOwner() const;
   absl::Status WriteOwner(const RunRecord& owner) const;
 
-  // Removes `files`, the record, and then the lock and the directory, where nothing else is
-  // in it. Returns the bytes that went. Nothing is followed, nothing of another kind removed.
+  // Removes `files`, the record, and then the lock and the directory, if it is empty. Returns the
+  // bytes removed. Follows no links, and removes no other kinds of entries.
   static absl::StatusOr<uint64_t> Remove(std::unique_ptr<RunDirectory> directory,
                                          absl::Span<const std::string> files);
 
@@ -71,21 +71,22 @@ class RunDirectory {
   const std::unique_ptr<LockFile> lock_;
 };
 
-// As RunDirectory::ReadOwner, without the lock; nothing also where there is no such directory, or
-// it is not ours to read.
+// RunDirectory::ReadOwner without the lock; nullopt also if there is no such directory, or it is
+// not readable.
 std::optional<RunRecord> ReadOwnerOf(const std::string& path, FileSystem& files);
 
-// What can be seen of a run directory without its lock, and without disturbing who wants it.
+// Facts about a run directory read without its lock, and without disturbing a process that wants
+// it.
 struct RunDirectoryGlance {
-  uint32_t user = 0;      // whose it is
-  bool readable = false;  // the rest was looked at
+  uint32_t user = 0;      // owner
+  bool readable = false;  // the members below are set
   bool in_use = false;
-  std::optional<RunRecord> holder;  // where in use
+  std::optional<RunRecord> holder;  // if it is in use
   std::optional<RunRecord> owner;
   uint64_t allocated_bytes = 0;
-  int64_t modified_seconds = 0;  // the newest of its files
+  int64_t modified_seconds = 0;  // of the newest file
 };
-// kNotFound where there is no directory of that name.
+// kNotFound if there is no directory of that name.
 absl::StatusOr<RunDirectoryGlance> GlanceAtRunDirectory(const std::string& path,
                                                         FileSystem& files = FileSystem::Real());
 

@@ -16,7 +16,7 @@
 namespace spillway {
 namespace {
 
-// Longer than any path and name that a record holds.
+// More than the paths and names of a record need.
 constexpr size_t kMaxBytes = 64 << 10;
 
 std::string ReadLink(const char* path) {
@@ -50,7 +50,7 @@ RunRecord ThisProcess() {
 std::string EncodeRunRecord(const RunRecord& record) {
   std::string text = absl::StrCat("process ", record.process, "\n");
   const auto add = [&](absl::string_view name, const std::string& value) {
-    // Escaped: a path may hold a line's end.
+    // Escaped, since a path may contain a newline.
     if (!value.empty()) absl::StrAppend(&text, name, " ", absl::CEscape(value), "\n");
   };
   add("host", record.host);

@@ -31,8 +31,8 @@ std::string Exact(double value) {
 // The run state nests no deeper than model -> unit -> parameters -> parameter -> shape.
 constexpr int kMaxDepth = 8;
 
-// What the identity of this program's commits covers; those of another version (of 1, which does
-// not say it) lack what has been added since.
+// Version of the set of values in an identity; commits of other versions (1 does not name it) lack
+// the values added since.
 constexpr char kIdentityVersionName[] = "identity version";
 constexpr char kIdentityVersion[] = "3";
 
@@ -40,13 +40,13 @@ constexpr char kMicroBatchesName[] = "accumulate";
 constexpr char kMicroBatchesText[] = "micro-batches a step";
 constexpr char kNotGiven[] = "not given";
 
-// Of the machine, or what may be changed on resume: where they differ the run goes on, and is said
-// to have other numbers.
+// Values of the machine, or that --resume may change: if they differ, the run continues, with a
+// warning that its numbers differ.
 constexpr absl::string_view kCircumstances[] = {"compute",         "device", "LibTorch",
                                                 "instruction set", "shard",  "steps"};
-// Said in other words since version 3; the data's tokens, which follow from it, are compared too.
+// Worded differently since version 3; the data's tokens, which follow from it, are compared too.
 constexpr absl::string_view kSaidAnew[] = {"tokenizer"};
-// Of exchanges between ranks, which one rank has none of.
+// Values about exchanges between ranks, which a single rank does not have.
 constexpr absl::string_view kOfSeveralRanks[] = {"communication-dtype", "shard"};
 
 template <size_t count>
@@ -93,7 +93,7 @@ std::string Described(const ScheduleSpec::OneCycle& cycle) {
       cycle.moves_betas ? absl::StrCat(Exact(cycle.min_beta1), ",", Exact(cycle.max_beta1)) : "-");
 }
 
-// transformers' lr_scheduler_kwargs that the kinds before did not have.
+// transformers' lr_scheduler_kwargs of the kinds that were added later.
 std::string DescribedArguments(const ScheduleSpec& s) {
   const auto or_none = [](const auto& value) {
     return value ? Exact(static_cast<double>(*value)) : std::string("-");
@@ -121,7 +121,7 @@ std::string DecayName(OptimizerSpec::Decay decay) {
   return "";
 }
 
-// Numbers as their bytes: there may be millions of them.
+// Encodes numbers as bytes: there may be millions of them.
 std::string Base64Of(const std::vector<float>& values) {
   const auto* const bytes = reinterpret_cast<const char*>(values.data());
   return absl::Base64Escape(absl::string_view(bytes, values.size() * sizeof(float)));
@@ -137,7 +137,7 @@ absl::StatusOr<std::vector<float>> FromBase64(const std::string& text) {
   return values;
 }
 
-// The samples of a commit written by an earlier version, whose steps all had the same size.
+// The samples of a commit by an earlier version, whose steps all had the same size.
 int64_t SamplesByIdentity(const RunState& state) {
   int64_t samples = state.step;
   for (const auto& [name, value] : state.identity) {
@@ -149,12 +149,12 @@ int64_t SamplesByIdentity(const RunState& state) {
   return samples;
 }
 
-// Short, whatever the commit holds.
+// A short form, whatever the commit contains.
 std::string Shown(const nlohmann::json& value) {
   return value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).substr(0, 40);
 }
 
-// A whole number from `least` up to what T holds; get() would convert any number.
+// Reads an integer from `least` to the maximum of T; get() would convert any number.
 template <typename T>
 absl::Status ReadCount(const nlohmann::json& object, const char* key, T* value, int64_t least = 0) {
   const nlohmann::json& member = object.at(key);
@@ -169,7 +169,7 @@ absl::Status ReadCount(const nlohmann::json& object, const char* key, T* value, 
   return absl::OkStatus();
 }
 
-// Whether two fingerprints of data differ at most in how the data are laid, which follows a slash.
+// Whether two fingerprints of data differ at most in the layout of samples, which follows a slash.
 bool SameData(const std::string& a, const std::string& b) {
   return a.substr(0, a.find('/')) == b.substr(0, b.find('/'));
 }
@@ -200,7 +200,7 @@ std::string PreparedManifestPath(const std::string& directory) {
 }
 
 std::string CommitManifestPath(const std::string& directory, FileSystem& files) {
-  // A rank's own folder never has the first rank's.
+  // A later rank's own folder never has the first rank's manifest.
   for (const int rank : {0, RankByName(directory)}) {
     const std::string path = ManifestPath(directory, rank);
     if (!absl::IsNotFound(files.Look(path).status())) return path;
@@ -214,7 +214,7 @@ absl::StatusOr<std::string> MovedManifestPath(const std::string& directory, File
   const auto names = files.List(directory);
   if (absl::IsNotFound(names.status())) return "";
   RETURN_IF_ERROR(names.status());
-  // Sorted: the first rank's before others.
+  // Sorted, so that the first rank's is before others.
   for (const absl::string_view name : *names) {
     absl::string_view number = name;
     int rank = 0;
@@ -364,7 +364,7 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
   add("dtype", std::string(DTypeName(options.dtype)));
   add("compute", options.compute_name());
   add("micro-batch", absl::StrCat(options.micro_batch));
-  // Of all ranks together: the same samples make a step on any number of them.
+  // The number over all ranks: a step has the same samples on any number of ranks.
   add(kMicroBatchesName, absl::StrCat(options.accumulate * options.ranks));
   add("seed", absl::StrCat(options.seed));
   add("order", options.order == SampleOrder::kShuffle ? "shuffle" : "sequential");
@@ -423,7 +423,7 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
   }
   if (options.ranks > 1) {
     add("communication-dtype", std::string(ExchangeFormatName(options.communication_format)));
-    // Copies of a shard are summed by themselves.
+    // The copies of a shard are summed separately.
     add("shard", options.shard == Shard::kHybrid
                      ? absl::StrCat("hybrid of groups of ", options.shard_group_size)
                      : "one sum");
@@ -445,7 +445,7 @@ absl::StatusOr<std::vector<RunChange>> CompareIdentity(
     absl::StrAppend(&list, list.empty() ? "" : "; ", words...);
   };
   std::vector<RunChange> changes;
-  std::vector<std::string> by;  // that would allow more of them
+  std::vector<std::string> by;  // options that would allow more of them
   bool any_fixed = false;
   const auto differ = [&](const std::string& name, const std::string& from, const std::string& to,
                           const auto&... words) {

@@ -19,8 +19,8 @@
 namespace spillway {
 namespace {
 
-// What a swap path moves each way to be measured, where it must be, and the memory for that,
-// before any of the run's own is taken.
+// Bytes moved each way to measure a swap path, if that is necessary, and the memory for it, before
+// the run allocates its own.
 constexpr uint64_t kProbeBytes = uint64_t{128} << 20;
 constexpr uint64_t kProbeBufferBytes = uint64_t{32} << 20;
 
@@ -49,7 +49,7 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
       first != nullptr && first->committed && options.rank < first->committed->part.ranks;
   const bool of_output = first == nullptr || first->directory == storage->first_output_;
   if (first != nullptr && !options.overwrite && (of_output || !first->committed)) {
-    // A rank that the commit has no part of has nothing to settle.
+    // A rank without a part in the commit has nothing to settle.
     RETURN_IF_ERROR(
         SettleCommit(output, options.rank, part ? first->committed->part.commit_id : "", files));
   }
@@ -63,7 +63,7 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
                                          .files = &files,
                                          .executor = executor}));
   }
-  // First: what was planted there is named for what it is, and not as a damaged commit.
+  // Checked first, so that foreign entries are reported as such, and not as a damaged commit.
   storage->earlier_ =
       std::make_unique<EarlierRun>(&storage->output_->directory(), options.rank,
                                    storage->output_->run_id(), SwapIdOf(output), &files);
@@ -88,8 +88,8 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
     found.tile_parameters = 0;
     found.in_place = {};
   } else {
-    // What a former rank of this number left doesn't matter, whatever it is like, and nothing of
-    // OUTPUT where a copy is gone on from.
+    // An error in the files of a former rank of this number does not matter, nor does one in OUTPUT
+    // if the run continues from a copy.
     if (first == nullptr || !first->committed || (part && of_output)) RETURN_IF_ERROR(status);
     if (first != nullptr) {
       RETURN_IF_ERROR(TakeFirstRanksCommit(*first, storage->first_output_, options.rank, output,
@@ -97,7 +97,8 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
       storage->first_directory_ = first->directory;
     } else {
       if (options.resume) RETURN_IF_ERROR(storage->RenameManifest());
-      // What waits here was never decided on: only this rank could have done that.
+      // A prepared commit found here was never committed: only the first rank renames, and it died
+      // before that.
       const bool several = found.state && found.state->part.ranks > 1 &&
                            found.directory == output &&
                            found.output_manifest == storage->manifest_path();
@@ -279,7 +280,7 @@ absl::Status RunStorage::CheckStillThere() const {
 
 bool RunStorage::StoreIsBelow(const std::vector<std::string>& parents) const {
   const std::vector<std::string>& store = found_.output_store;
-  // Of what is read in place alone nothing lies anywhere, and a copy of a commit stays where it is.
+  // A state that is entirely read in place has no files, and a copy of a commit stays in its place.
   if (store.empty() || std::find(store.begin(), store.end(), output()) != store.end()) {
     return found_.state->parents == parents;
   }
@@ -291,7 +292,7 @@ bool RunStorage::StoreIsBelow(const std::vector<std::string>& parents) const {
 
 absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenCommitted(const StateLayout& layout,
                                                                      const SpillRoom& spill) {
-  // A copy of a commit beside its manifest; the store says that it cannot be continued.
+  // A copy of a commit is beside its manifest; its store reports that it cannot be continued.
   const std::vector<std::string>& directories = found_.output_store;
   CommitRecord record;
   if (std::find(directories.begin(), directories.end(), output()) != directories.end()) {
@@ -336,8 +337,8 @@ absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(const StateLayo
     return OpenCommitted(layout, spill);
   }
 
-  // The commit is a copy, of other ranks, or on other swap paths. Of other ranks all of their parts
-  // are read; of as many, and of one, just its own.
+  // The commit is a copy, of another number of ranks, or on other swap paths. For other ranks all
+  // parts are read; otherwise only this rank's own.
   const bool resharded = committed && !SameRanks(committed->part, part);
   CommittedRun from;
   if (committed) {
@@ -346,7 +347,7 @@ absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(const StateLayo
     if (resharded) RETURN_IF_ERROR(from.OpenOtherParts(files_, options_.model_directory));
   }
 
-  // Another than that of any commit in OUTPUT, which stays until this one has replaced it.
+  // A number that no commit in OUTPUT uses: that commit stays until this one has replaced it.
   StoreOptions store_options;
   store_options.in_place = committed ? StaysInPlace(from, resharded, in_place) : in_place;
   if (copies_) {
@@ -377,7 +378,7 @@ absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(const StateLayo
     moved_->store_number = state.store_number;
     moved_->part = state.part;
   }
-  // Nobody to wait for.
+  // With one rank there are no others to wait for.
   if (part.ranks == 1) RETURN_IF_ERROR(CommitMove(store.get(), nullptr));
   return store;
 }
@@ -388,7 +389,7 @@ absl::Status RunStorage::CommitMove(SwapStore* store, Collectives* ranks) {
   const bool any = moved_.has_value();
   bool commit = any;
   if (ranks != nullptr) {
-    // One that has moved alone commits with the others all the same: their parts are as they were.
+    // A rank that alone has moved still commits with the others, whose parts are unchanged.
     ASSIGN_OR_RETURN(const std::vector<int64_t> all, AllGatherCount(*ranks, any));
     commit = std::any_of(all.begin(), all.end(), [](int64_t moved) { return moved != 0; });
     if (commit) {
@@ -405,7 +406,7 @@ absl::Status RunStorage::CommitMove(SwapStore* store, Collectives* ranks) {
     RETURN_IF_ERROR(ranks != nullptr ? PublishCommit(output(), *ranks, made, &only_lost, files_)
                                      : made);
   }
-  // No commit needs them, unless there is one that does not get replaced.
+  // No commit needs them, unless there is one that is not replaced.
   if (commit || !found_.state || !options_.no_commit) RemoveMoreRanks();
   if (any) RemoveFormerSwap();
   return absl::OkStatus();
@@ -425,15 +426,15 @@ void RunStorage::RemoveFormerSwap() {
 }
 
 bool RunStorage::CommitRefersToSwap() const {
-  // Where OUTPUT was moved while the run worked, the commit went along.
+  // If OUTPUT was moved during the run, the commit moved, too.
   const OwnDirectory& own = output_->directory().own();
   if (!own.IsStillNamed() && !own.IsRemoved()) return true;
-  // One that waits may have been decided on, where this rank was not told any more.
+  // A prepared commit may have been decided on after this rank lost contact.
   for (const std::string& path : {manifest_path(), prepared_manifest_path()}) {
     CommitRecord record;
     const auto store = SwapStore::Open(path, /*read_only=*/true, {}, &record, files_);
     if (absl::IsNotFound(store.status())) continue;
-    // A commit that can't be read is none of ours to judge.
+    // A commit that cannot be read may be good.
     if (!store.ok() || swap_.AnyIn(DirectoriesOf(**store, files_))) return true;
   }
   return false;

@@ -1,5 +1,5 @@
-// Moves the state of a commit into another store: out of a copy, onto other swap paths, or into
-// the shards of other ranks.
+// Moves the state of a commit to another store: from a copy, to other swap paths, or to the shards
+// of other ranks.
 #pragma once
 
 #include "absl/status/status.h"
@@ -9,18 +9,17 @@
 
 namespace spillway {
 
-// kInvalidArgument where `store` holds another layout than the run's model and optimizer have.
+// kInvalidArgument if `store` has another layout than the run's model and optimizer.
 absl::Status CheckLayout(const SwapStore& store, const StateLayout& layout);
 
-// Fills `to`, the store of rank `grid.rank` of `grid`, from a commit. Where that
-// has the same `grid` it is this rank's own part, and of several ranks all of them are read. What
-// `to` reads in place stays where it is.
+// Fills `to`, the store of rank `grid.rank` of `grid`, from a commit: from this rank's own part if
+// the commit has the same `grid`, otherwise from all parts. What `to` reads in place is not moved.
 absl::Status MoveState(const CommittedRun& from, bool resharded, const ShardGrid& grid,
                        SwapStore& to);
 
-// What of a commit that is going to be moved stays in the model's files. Of the same ranks it is
-// what is there; of others what `found`, those ranks' own parts of files, has of units that the
-// commit reads from these very files. `from`: with all of its parts, where it is of others.
+// The units of a moved commit that stay in the model's files. For the same ranks they are the
+// commit's; for others the units of `found`, the new ranks' parts of files, that the commit reads
+// from the same files. `from`: with all parts, if the ranks differ.
 InPlaceUnits StaysInPlace(const CommittedRun& from, bool resharded, const InPlaceUnits& found);
 
 }  // namespace spillway

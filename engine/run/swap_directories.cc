@@ -19,7 +19,7 @@ std::vector<std::string> SwapParents(const TrainOptions& options, FileSystem& fi
   for (const std::string& path : options.swap_paths) {
     parents.push_back(files.Resolve(SwapPathOfRank(path, 0)));
   }
-  // Without a swap path commits go to OUTPUT.
+  // Without a swap path commits are in OUTPUT.
   if (parents.empty()) parents.push_back(files.Resolve(options.output));
   return parents;
 }
@@ -32,7 +32,7 @@ std::vector<std::string> DirectoriesOf(const SwapStore& store, FileSystem& files
   std::vector<std::string> directories;
   for (const std::string& path : store.directories()) {
     const std::string name = FileName(path);
-    // A directory of ours that is a link is refused when it is locked.
+    // One of our directories that is a link is refused when it is locked.
     directories.push_back(IsSwapDirectoryName(name)
                               ? absl::StrCat(files.Resolve(ParentPath(path)), "/", name)
                               : files.Resolve(path));

@@ -1,4 +1,4 @@
-// The directories below swap paths in which a run keeps its state, each locked and marked as the
+// The directories below swap paths in which a run stores its state, each locked and marked as the
 // run's. One thread.
 #pragma once
 
@@ -16,23 +16,23 @@
 
 namespace spillway {
 
-// The swap paths as given, absolute; OUTPUT where there are none. What is still {rank} in them is
-// that of a run of one rank.
+// The given swap paths, absolute; OUTPUT if there are none. A remaining {rank} in them is that of a
+// run with one rank.
 std::vector<std::string> SwapParents(const TrainOptions& options, FileSystem& files);
 
-// What the names of an output's directories below swap paths begin with (SwapDirectoryName).
+// Prefix of the names of an output's directories below swap paths (SwapDirectoryName).
 std::string SwapIdOf(const std::string& output);
 
-// Where `store` is, by the names that SwapParents gives: a parent may have become a link since.
+// The directories of `store`, named as by SwapParents: a parent may have become a link since.
 std::vector<std::string> DirectoriesOf(const SwapStore& store, FileSystem& files);
 
 class SwapDirectories {
  public:
-  // `files` outlives it.
+  // `files` outlives the object.
   explicit SwapDirectories(FileSystem* files) : files_(*files) {}
 
-  // Locks `paths`, made where missing, and marks them with the run's id, which `output` gets where
-  // it has none. `earlier` may hold their locks already.
+  // Locks `paths`, created if missing, and marks them with the run's id, which is created in
+  // `output` if it has none. `earlier` may hold their locks already.
   absl::Status Lock(const std::vector<std::string>& paths, OutputDirectory& output,
                     EarlierRun& earlier);
 
@@ -40,10 +40,10 @@ class SwapDirectories {
   // Whether one of them is among `paths`.
   bool AnyIn(const std::vector<std::string>& paths) const;
 
-  // kUnavailable where somebody removed one of them, or the swap file in it.
+  // kUnavailable if one of them, or the swap file in it, was removed.
   absl::Status CheckStillThere() const;
 
-  // Removes them with all that the run put there; warns of what stays. Whether nothing does.
+  // Removes them with all files of the run; warns of what remains. Returns whether nothing does.
   bool Remove();
 
  private:
@@ -51,7 +51,7 @@ class SwapDirectories {
   std::vector<std::unique_ptr<RunDirectory>> directories_;
 };
 
-// kUnavailable where the name of `directory` leads elsewhere by now. `what`: "OUTPUT".
+// kUnavailable if the path of `directory` now leads elsewhere. `what`: "OUTPUT".
 absl::Status CheckStillNamed(const RunDirectory& directory, const char* what);
 
 }  // namespace spillway

@@ -21,7 +21,7 @@
 namespace spillway {
 namespace {
 
-// Dead runs are worth a line from here on, or from a hundredth of what is free.
+// Dead runs of this size are logged, or of a hundredth of the free space.
 constexpr uint64_t kMuchBytes = uint64_t{1} << 30;
 constexpr uint64_t kMuchPart = 100;
 
@@ -43,8 +43,7 @@ bool IsIn(const FileInfo& directory, const SwapStore& store) {
   });
 }
 
-// Of a part that waits in the rank's own `directory`: whether the first rank has made the commit
-// one.
+// For a part prepared in the rank's own `directory`: whether the first rank has made the commit.
 bool IsDecided(const CommitRecord& record, const std::string& directory) {
   const auto part = DecodeRunState(record.engine_state);
   if (!part.ok() || part->part.rank == 0) return false;
@@ -52,7 +51,7 @@ bool IsDecided(const CommitRecord& record, const std::string& directory) {
   return first.ok() && first->state.part.commit_id == part->part.commit_id;
 }
 
-// The OUTPUT that has `directory` in it, as it has without --swap. "": it is elsewhere.
+// The OUTPUT that contains `directory`, as without --swap. "": it is elsewhere.
 std::string OutputAround(const std::string& directory, const RunRecord& owner) {
   std::string path = FileSystem::Real().Resolve(directory);
   while (!owner.run.empty() && path != ParentPath(path)) {
@@ -62,7 +61,7 @@ std::string OutputAround(const std::string& directory, const RunRecord& owner) {
   return "";
 }
 
-// Of a directory whose owner said that its OUTPUT is on this machine.
+// Judges a directory whose owner's OUTPUT is on this machine.
 void JudgeByOutput(SwapRun& run) {
   FileSystem& files = FileSystem::Real();
   const auto output = files.Look(run.output, SymbolicLink::kFollow);
@@ -82,8 +81,8 @@ void JudgeByOutput(SwapRun& run) {
   const auto ours = files.Look(run.path, SymbolicLink::kFollow);
   if (!ours.ok()) return;
   bool committed = false, unreadable = false, waits = false;
-  // A rank that was killed before it could rename its manifest has its part where that waits. First
-  // there: what is renamed meanwhile is found under the other name.
+  // A rank that was killed before it renamed its manifest has a prepared part. That is checked
+  // first: a part renamed meanwhile is then found under the other name.
   const std::string manifest = CommitManifestPath(run.output);
   for (const std::string& path :
        {PreparedManifestPath(run.output), PreparedManifestPath(run.output, /*rank=*/0), manifest}) {
@@ -124,7 +123,7 @@ void JudgeByOutput(SwapRun& run) {
 
 void JudgeByOwner(const std::optional<RunRecord>& owner, bool empty, SwapRun& run) {
   if (!owner) {
-    // A run writes its record before it makes files.
+    // A run writes its record before it creates files.
     run.state = empty ? State::kDead : State::kUnknown;
     run.reason = empty ? "it was killed before it wrote anything" : "it does not say whose it is";
     return;
@@ -137,7 +136,7 @@ void JudgeByOwner(const std::optional<RunRecord>& owner, bool empty, SwapRun& ru
     run.reason = absl::StrCat("of ", owner->host, ": run `spillway clean` there");
     return;
   }
-  // It may have been moved since, and this directory with it.
+  // OUTPUT may have been moved since, and this directory with it.
   if (const std::string around = OutputAround(run.path, *owner); !around.empty()) {
     run.output = around;
   }
@@ -227,7 +226,7 @@ absl::StatusOr<std::vector<SwapRun>> FindSwapRuns(const std::string& parent) {
     if (!IsSwapDirectoryName(name)) continue;
     const std::string path = absl::StrCat(parent, "/", name);
     auto run = Judge(path);
-    if (absl::IsNotFound(run.status())) continue;  // gone meanwhile, or only a name
+    if (absl::IsNotFound(run.status())) continue;  // removed meanwhile, or only named like one
     if (!run.ok()) {
       run = SwapRun();
       run->path = path;
@@ -255,7 +254,7 @@ absl::StatusOr<uint64_t> RemoveDeadRun(const SwapRun& run) {
 
 void WarnOfDeadRuns(const std::string& parent) {
   const auto runs = FindSwapRuns(parent);
-  if (!runs.ok()) return;  // a path one may write to but not list
+  if (!runs.ok()) return;  // writable, but cannot be listed
   uint64_t dead_bytes = 0;
   int dead = 0;
   for (const SwapRun& run : *runs) {

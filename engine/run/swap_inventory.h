@@ -1,5 +1,5 @@
-// The directories of runs below a swap path: whose each is, and whether anybody can still
-// need what it holds. What `spillway clean` and train's notice are made from. Any thread.
+// Lists the directories of runs below a swap path: the owner of each, and whether its content may
+// still be needed. `spillway clean` and train's notice use it. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace spillway {
 // "spillway-ID-rank0.N": the N-th store of the run with this id.
 std::string SwapDirectoryName(const std::string& id, int store_number);
 bool IsSwapDirectoryName(absl::string_view name);
-// What a store keeps in each of its directories.
+// The files of a store in each of its directories.
 const std::vector<std::string>& SwapFileNames();
 
-// OUTPUT/run-id, drawn when a run first makes swap files. Empty where there is none.
+// The content of OUTPUT/run-id, created when a run first makes swap files. Empty if there is none.
 std::string ReadRunId(const std::string& output, FileSystem& files = FileSystem::Real());
 absl::StatusOr<std::string> CreateRunId(const std::string& output,
                                         FileSystem& files = FileSystem::Real());
@@ -27,31 +27,31 @@ inline constexpr char kRunIdName[] = "run-id";
 struct SwapRun {
   enum class State {
     kInUse,      // a process holds its lock
-    kResumable,  // the commit in its OUTPUT names it, or a rank's part of one that waits there
+    kResumable,  // the commit in its OUTPUT names it, or a rank's prepared part there does
     kDead,       // nothing refers to it
-    kElsewhere,  // of another machine, whose OUTPUT is not to be seen from here
-    kUnknown,  // no telling: another user's, an unreadable commit, an earlier version's, or a part
-               // that waits for a commit that may not come
+    kElsewhere,  // of another machine, whose OUTPUT is not visible here
+    kUnknown,    // undecided: another user's, an unreadable commit, an earlier version's, or a
+                 // that waits for a commit that may not come
   };
   std::string path;
   State state = State::kUnknown;
   std::string reason;     // "its OUTPUT /scratch/out is gone"
-  std::string output;     // "" where not known
-  bool finished = false;  // the commit that names it is a finished run's
+  std::string output;     // "" if not known
+  bool finished = false;  // the commit that names it is of a finished run
   uint64_t allocated_bytes = 0;
-  int64_t started_seconds = 0;   // 1970; 0: not known
-  int64_t modified_seconds = 0;  // its newest file
+  int64_t started_seconds = 0;   // since 1970; 0: not known
+  int64_t modified_seconds = 0;  // of its newest file
 };
 const char* SwapRunStateName(SwapRun::State state);
 
-// All below `parent`, by name. kNotFound where there is no such directory.
+// All directories of runs below `parent`, by name. kNotFound if `parent` does not exist.
 absl::StatusOr<std::vector<SwapRun>> FindSwapRuns(const std::string& parent);
 
-// Looks again under the run's lock, removes its files and directory if it is still dead, and
-// returns the bytes that this freed. kFailedPrecondition where it is not dead any more.
+// Checks again under the run's lock, removes its files and directory if it is still dead, and
+// returns the bytes freed. kFailedPrecondition if it is not dead any more.
 absl::StatusOr<uint64_t> RemoveDeadRun(const SwapRun& run);
 
-// Warns of dead runs below `parent` that hold a lot, with the command that lists them.
+// Warns of large dead runs below `parent`, with the command that lists them.
 void WarnOfDeadRuns(const std::string& parent);
 
 }  // namespace spillway

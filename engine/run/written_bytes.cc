@@ -16,10 +16,10 @@ namespace {
 
 constexpr uint64_t kMostFileBytes = 64;
 constexpr uint64_t kCountBytes = 21;
-// An exabyte, more than any drive takes: with what a run adds it is far from beginning again at 0.
+// An exabyte, more than any drive writes: a run's sum stays far from an overflow.
 constexpr uint64_t kMostWrittenBytes = uint64_t{1} << 60;
 
-// What the smallest run of one step more would have written in the end.
+// Total bytes of the smallest run with one more step.
 uint64_t Needed(uint64_t written_bytes, const WritePlan& plan) {
   return written_bytes + plan.initial_bytes + plan.step_bytes + plan.end_bytes;
 }
@@ -55,7 +55,7 @@ WritePlan PlanWrites(const SwapPlan& plan, bool fresh, bool commits, const InPla
     const UnitPlacement& placement = plan.placements[unit];
     for (int plane = 0; plane < layout.NumPlanes(unit); ++plane) {
       const uint64_t bytes = layout.UnitPlanesBytes(unit, plane, plane + 1);
-      // What is frozen is written once, if only by the first commit.
+      // Frozen units are written once, if only by the first commit.
       if (placement.InStore(plane) || (commits && layout.frozen(unit))) {
         if (fresh) writes.initial_bytes += bytes;
       } else if (commits) {
@@ -113,15 +113,15 @@ absl::StatusOr<std::unique_ptr<WrittenBytes>> WrittenBytes::Open(const std::stri
                    OpenInPlace(files, PathIn(output), FileAccess::kPrivate));
   std::unique_ptr<WrittenBytes> written(new WrittenBytes(std::move(file), before));
   RETURN_IF_ERROR(written->Set(0));
-  // Only now: a process killed here leaves a number.
+  // Written last: a process killed before this leaves a number.
   RETURN_IF_ERROR(written->file_->Preallocate(kCountBytes));
   return written;
 }
 
 absl::Status WrittenBytes::Set(uint64_t process_bytes, uint64_t expected_bytes) {
   process_bytes_ = process_bytes;
-  // Always as long, in one write: a reader, or a process killed here, finds the old number or
-  // the new one.
+  // Always of the same length and in one write: a reader, or a process killed here, sees the old
+  // number or the new one.
   const std::string text = absl::StrFormat("%020d\n", total() + expected_bytes);
   return file_->WriteAt(0, text.data(), text.size());
 }

@@ -1,4 +1,4 @@
-// The rows of texts that an evaluation makes, by passes over all weights.
+// Rows of texts that an evaluation generates, by passes over all weights.
 #pragma once
 
 #include <cstdint>

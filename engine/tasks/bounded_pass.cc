@@ -33,7 +33,7 @@ absl::Status RunWithinBudget(const PassWork& work, const Model& model, WeightSou
   const uint64_t given = options.device_memory_bytes;
   MemoryBudget most("device", memory.DryRunBytes(given, AvailableMemoryBytes()));
   ForwardOptions enough = options;
-  // Twice: with more memory all weights may stay there, and take more of it.
+  // Repeated, since with more memory all weights may stay, and take more of it.
   for (int i = 0; i < 2; ++i) {
     ForwardPass pass(model, weights, enough);
     const bool weights_stay = pass.batches_at_once(/*hidden_bytes=*/1) == 1;
@@ -41,7 +41,7 @@ absl::Status RunWithinBudget(const PassWork& work, const Model& model, WeightSou
     memory.ResetPeak();
     if (!Guarded(work.largest, pass, memory).ok()) return done;
     uint64_t needed = memory.peak_live_bytes();
-    // Others beside it get up to a quarter of the budget.
+    // Other work beside it gets up to a quarter of the budget.
     if (work.several && !weights_stay) needed += needed / 3;
     enough.device_memory_bytes =
         std::max(enough.device_memory_bytes, (needed + kMiB - 1) / kMiB * kMiB);

@@ -1,4 +1,4 @@
-// A forward pass within --device-memory, or what it would need of it.
+// Runs a forward pass within --device-memory, or finds the memory that it needs.
 #pragma once
 
 #include <functional>
@@ -12,15 +12,15 @@ namespace spillway {
 struct PassWork {
   std::string what;  // "the encoder"
   std::function<absl::Status(ForwardPass& pass)> all;
-  // Of it what takes the most memory, alone; `several`: there is more, which goes beside it where
-  // there is room.
+  // Computes the part that needs the most memory, alone. `several`: there are other parts, which
+  // run beside it if there is room.
   std::function<absl::Status(ForwardPass& pass)> largest;
   bool several = false;
 };
 
-// Does it, with what it makes beside the pass counted as well. A status that ends in exit code 3
-// where there is no room, with the least --device-memory that would do: `largest` is done with as
-// much as the machine has to spare. REQUIRES: no other pass is there.
+// Runs the pass, and counts its other allocations as well. An error of exit code 3 if there is no
+// room, with the smallest sufficient --device-memory: `largest` then runs with all of the machine's
+// free memory. REQUIRES: there is no other pass.
 absl::Status RunWithinBudget(const PassWork& work, const Model& model, WeightSource* weights,
                              const ForwardOptions& options);
 

@@ -23,8 +23,8 @@
 namespace spillway {
 namespace {
 
-// A prompt's tokens, with what the tokenizer puts before a text (Llama's <|begin_of_text|>), or a
-// conversation up to where the assistant's turn begins. kInvalidArgument for a prompt without
+// A prompt's tokens after the tokenizer's begin token (Llama's <|begin_of_text|>), or a
+// conversation up to the start of the assistant's turn. kInvalidArgument for a prompt without
 // tokens, with another model's tokens, or longer than the model's positions.
 absl::StatusOr<Prompt> EncodePrompt(const Tokenizer& tokenizer, const TransformerConfig& model,
                                     const ChatClock& chat_clock, const std::string& text,
@@ -67,7 +67,7 @@ struct TokenSamples {
   SampleLayout layout = SampleLayout::kWindows;
   std::unique_ptr<Dataset> dataset;
 
-  int64_t window = 0;  // tokens of one
+  int64_t window = 0;  // tokens per window
 
   DatasetSize Size() const {
     DatasetSize size;
@@ -120,7 +120,7 @@ class CausalLmData : public SampledData<TokenSamples> {
       identity.emplace_back(kChatDateName,
                             absl::FormatCivilTime(absl::CivilDay(*config_.chat_clock)));
     }
-    // Windows are left out, as in commits of versions that had no other layout.
+    // Windows are not named, so that commits of versions without other layouts match.
     if (train_.layout != SampleLayout::kWindows) {
       identity.emplace_back(
           kSamplesName, absl::StrCat(train_.layout == SampleLayout::kPacked ? "packed" : "padded",
@@ -130,7 +130,7 @@ class CausalLmData : public SampledData<TokenSamples> {
   }
 
  private:
-  // Whether a chat template has written the day into the samples.
+  // Whether a chat template has written the date into the samples.
   bool WritesChatDate() const {
     if (inputs_.tokenizer == nullptr || !train_.tokens->has_prompts() || !config_.chat_clock) {
       return false;
@@ -139,7 +139,8 @@ class CausalLmData : public SampledData<TokenSamples> {
     return chat.ok() && (*chat)->reads_clock();
   }
 
-  // All but the dataset. Held-out files are laid out as the data is, unless they have no samples.
+  // Lays out everything but the dataset. Held-out files have the layout of the data, unless they
+  // have no samples.
   absl::Status Lay(const std::vector<std::string>& files, bool evaluated,
                    TokenSamples& samples) const {
     TokenSourceOptions options;
@@ -184,7 +185,7 @@ class CausalLmData : public SampledData<TokenSamples> {
     return absl::OkStatus();
   }
 
-  // `beside`: what is evaluated beside it; null: nothing.
+  // `beside`: the held-out samples; null: none.
   void OpenDataset(const TokenSamples* beside, TokenSamples& samples) const {
     const int64_t seq_len = samples.window = config_.seq_len;
     if (!samples.rows) {
@@ -201,7 +202,7 @@ class CausalLmData : public SampledData<TokenSamples> {
                              config_.pad_to_max_length, evaluated});
   }
 
-  std::unique_ptr<SampleTexts> samples_;  // null: evaluations write none
+  std::unique_ptr<SampleTexts> samples_;  // null: evaluations write no samples
 };
 
 class CausalLmTask : public GeneratingTask {
@@ -250,7 +251,7 @@ class CausalLmTask : public GeneratingTask {
     RETURN_IF_ERROR(RefuseSpeechFlags(request, model));
     RETURN_IF_ERROR(RefuseSourceFlags(request, model));
     RETURN_IF_ERROR(PrepareToGenerate(request, model));
-    // As training refuses it.
+    // Training refuses it with the same message.
     return CheckVocabulary(*model.tokenizer, model.config.transformer.vocabulary);
   }
   absl::StatusOr<std::vector<Prompt>> PromptsOf(const GenerateRequest& request,

@@ -1,4 +1,4 @@
-// classify-image: models that give labels to pictures.
+// classify-image: models that classify pictures.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -55,9 +55,9 @@ void NameLabels(const std::vector<std::string>& names, ModelConfig& model) {
 
 const char* NameOf(Augment augment) { return augment == Augment::kCropFlip ? "crop-flip" : "none"; }
 
-// The size and the numbers to which `directory` says pictures are brought; where it says nothing,
-// the whole of CIFAR's, or of others the middle of `side` points a side. `side` above 0 wins.
-// kInvalidArgument where neither says a size.
+// The size and the normalisation of pictures in `directory`'s config; by default the whole picture
+// for CIFAR, otherwise the centre with `side` points a side. `side` above 0 takes precedence.
+// kInvalidArgument if neither specifies a size.
 absl::StatusOr<PictureProcessing> ResolveProcessing(const std::string& directory, int64_t side,
                                                     bool is_cifar, const ResNetConfig& model) {
   ASSIGN_OR_RETURN(std::optional<PictureProcessing> found, ReadPictureProcessing(directory, side));
@@ -84,7 +84,7 @@ absl::StatusOr<PictureProcessing> ResolveProcessing(const std::string& directory
   return *std::move(found);
 }
 
-// kInvalidArgument where the last layer makes one number a channel of such a micro-batch.
+// kInvalidArgument if the last layer has a single value per channel for such a micro-batch.
 absl::Status CheckNorms(const PictureProcessing& processing, int64_t micro_batch,
                         const ResNetConfig& model) {
   const PictureSize& size = processing.size;
@@ -161,7 +161,7 @@ ordered_json PictureRow(const LabelledPictures::Name& name, const torch::Tensor&
   return row;
 }
 
-// Bytes of what a picture is where it is largest: behind the first convolution, or as it comes.
+// Bytes of a picture at its largest: after the first convolution, or as the input.
 uint64_t LargestHiddenBytes(const ResNetConfig& config, const PictureSize& size) {
   const int64_t points = size.width * size.height;
   const int64_t most = std::max({config.channels * points, config.embedding * points / 4,

@@ -1,4 +1,4 @@
-// Tasks that give labels to texts or to their words: settings and data.
+// Tasks that classify texts or their words: settings and data.
 #pragma once
 
 #include <functional>
@@ -29,18 +29,18 @@ class ClassifyTask : public Task {
   absl::StatusOr<std::vector<Prompt>> PromptsOf(const GenerateRequest& request,
                                                 TextModel& model) const override;
 
-  // The samples of some files.
+  // Reads the samples of some files.
   virtual absl::StatusOr<std::unique_ptr<LabelledSamples>> ReadSamples(
       const std::vector<std::string>& files, const TransformerConfig& model,
       const LabelledSamplesOptions& options) const = 0;
-  // The name of what is learnt, for the run's identity.
+  // Names the kind of problem, for the run's identity.
   virtual std::string Problem(const ClassifierConfig& classifier) const = 0;
-  // Whether every token has a label, and not the text.
+  // Whether every token has a label, instead of the text.
   virtual bool labels_tokens() const = 0;
 };
 
-// The error of shapes where a head tells another number of labels apart than `classifier`;
-// otherwise `error`.
+// If a head has another number of labels than `classifier`, an error that says so; otherwise
+// `error`.
 absl::Status ExplainHead(const std::string& model, const ClassifierConfig& classifier,
                          const TensorNames& names, const SafetensorsModel& files,
                          const absl::Status& error);

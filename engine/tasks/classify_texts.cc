@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// `scores`: [labels], as the model makes them.
+// `scores`: [labels], from the model.
 ordered_json LabelledRow(const LabelledText& text, const torch::Tensor& scores,
                          const ClassifierConfig& classifier) {
   ordered_json row = {{"text", text.first}};

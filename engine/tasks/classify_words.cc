@@ -1,4 +1,4 @@
-// classify, of words: a label for each word of a text, as for names in it.
+// classify, of words: a label for each word of a text, for example to find names.
 #include <utility>
 
 #include "engine/data/data_file.h"
@@ -14,12 +14,12 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// `scores`: [T, labels], of each token.
+// `scores`: [T, labels], for each token.
 ordered_json LabelledWordsRow(const LabelledWords& text, const std::vector<int64_t>& first,
                               const torch::Tensor& scores, const ClassifierConfig& classifier) {
   ordered_json labels = ordered_json::array(), probabilities = ordered_json::array();
   for (const int64_t at : first) {
-    if (at < 0) {  // cut off, or of no token
+    if (at < 0) {  // cut off, or without tokens
       labels.push_back(nullptr);
       probabilities.push_back(nullptr);
       continue;

@@ -12,7 +12,7 @@
 namespace spillway {
 namespace {
 
-// Of the tokens that the tokenizer knows: a vocabulary may be padded beyond that.
+// The logits of the tokenizer's tokens: a vocabulary may have padding after those.
 absl::StatusOr<torch::Tensor> KnownLogits(const Tokenizer& tokenizer, const torch::Tensor& logits) {
   torch::Tensor known = logits.narrow(0, 0, std::min(logits.numel(), tokenizer.vocabulary_size()));
   if (known.isfinite().all().item<bool>()) return known;
@@ -21,14 +21,14 @@ absl::StatusOr<torch::Tensor> KnownLogits(const Tokenizer& tokenizer, const torc
       "--dtype (try fp32)");
 }
 
-// Special tokens are of no text, as with transformers' skip_special_tokens.
+// Special tokens are left out, like with transformers' skip_special_tokens.
 bool IsWritten(const TextWriting& writing, int64_t token) {
   const int64_t unwritten_from = writing.sampling.unwritten_from;
   return (unwritten_from < 0 || token < unwritten_from) && !writing.tokenizer.IsSpecial(token);
 }
 
-// A decoder of what follows the prompt. A model with an encoder writes another text, which begins
-// with its start token.
+// A decoder of the text after the prompt. A model with an encoder writes a separate text, which
+// begins with its start token.
 absl::StatusOr<std::unique_ptr<TextDecoder>> NewDecoder(const TextWriting& writing,
                                                         const Prompt& prompt) {
   auto decoder = std::make_unique<TextDecoder>(&writing.tokenizer);
@@ -45,8 +45,8 @@ absl::StatusOr<std::unique_ptr<TextDecoder>> NewDecoder(const TextWriting& writi
 // A row of the generator, and the text in it.
 struct TextInRow {
   size_t prompt = 0;
-  std::vector<int64_t> tokens;  // all
-  std::vector<int64_t> next;    // of those, what the generator has not seen
+  std::vector<int64_t> tokens;  // all tokens
+  std::vector<int64_t> next;    // the last ones, which the generator has not read
   Continuation made;
   std::unique_ptr<TextDecoder> decoder;  // null: the row is free
   std::unique_ptr<StopTexts> stops;
@@ -82,7 +82,7 @@ class TextLoop {
   }
 
  private:
-  // Whether there was a prompt left.
+  // Returns whether there was a prompt left.
   absl::StatusOr<bool> Fill(int row) {
     if (begun_ == prompts_.size()) return false;
     TextInRow text;
@@ -95,7 +95,7 @@ class TextLoop {
     return true;
   }
 
-  // The next token of a text, by its logits.
+  // Appends the next token to a text, by its logits.
   absl::Status Take(TextInRow& text, torch::Tensor logits) {
     ASSIGN_OR_RETURN(logits, KnownLogits(writing_.tokenizer, logits));
     const SamplingOptions& sampling = writing_.sampling;
@@ -131,10 +131,10 @@ class TextLoop {
   const std::vector<Prompt>& prompts_;
   const ContinueHooks& hooks_;
   std::vector<TextInRow> rows_;
-  size_t begun_ = 0;  // prompts that have a row, or had one
+  size_t begun_ = 0;  // prompts that have been started
 };
 
-// Each text has as many rows as there are beams.
+// Each text has one row per beam.
 class BeamLoop {
  public:
   BeamLoop(const TextWriting& writing, const std::vector<Prompt>& prompts, int texts,
@@ -175,13 +175,13 @@ class BeamLoop {
  private:
   // The rows of one text.
   struct Group {
-    std::vector<int> rows;  // [beam] of those that run
+    std::vector<int> rows;  // [beam] of active texts
     size_t prompt = 0;
     std::unique_ptr<BeamSearch> search;      // null: the rows are free
-    std::vector<std::vector<int64_t>> next;  // [beam] what the generator has not seen
+    std::vector<std::vector<int64_t>> next;  // [beam] tokens that the generator has not read
   };
 
-  // Whether there was a prompt left.
+  // Returns whether there was a prompt left.
   absl::StatusOr<bool> Fill(Group& group) {
     if (begun_ == prompts_.size()) return false;
     group.prompt = begun_++;
@@ -194,13 +194,13 @@ class BeamLoop {
   }
 
   absl::Status Take(Group& group, std::vector<torch::Tensor> logits) {
-    // Chances among all tokens of the model, those that the tokenizer does not know included.
+    // Probabilities over all tokens of the model, also those that the tokenizer lacks.
     for (torch::Tensor& one : logits) {
       ASSIGN_OR_RETURN(one, KnownLogits(writing_.tokenizer, torch::log_softmax(one, 0)));
     }
     const std::vector<int> parents = group.search->Step(logits);
     if (group.search->done()) return End(group);
-    // The first of a row's texts goes on there, the others in rows whose text goes on nowhere.
+    // The first successor of a row's text stays there; others go to rows whose text has none.
     std::vector<int> rows(parents.size(), -1);
     std::vector<int> free = group.rows;
     for (size_t beam = 0; beam < parents.size(); ++beam) {
@@ -246,7 +246,7 @@ class BeamLoop {
   const std::vector<Prompt>& prompts_;
   const ContinueHooks& hooks_;
   std::vector<Group> groups_;
-  size_t begun_ = 0;  // prompts that have rows, or had some
+  size_t begun_ = 0;  // prompts that have been started
 };
 
 class GeneratorRows : public TextRows {

@@ -1,4 +1,4 @@
-// What a model's encoder makes of the texts or sounds that others are made from, kept in a
+// The encoder's output for the texts or sounds from which texts are generated, stored in a
 // temporary file while the rest of the model generates.
 #pragma once
 
@@ -16,26 +16,25 @@
 
 namespace spillway {
 
-// What is to be encoded, each as it is asked for, in order.
+// The sources to encode, requested one by one, in order.
 struct SourceList {
   size_t size = 0;
-  std::function<absl::StatusOr<Batch>(size_t i)> get;  // of one sample
-  int64_t longest = 1;                                 // positions of an encoder's output
-  size_t largest = 0;                                  // takes the most memory
+  std::function<absl::StatusOr<Batch>(size_t i)> get;  // one sample
+  int64_t longest = 1;                                 // positions in an encoder's output
+  size_t largest = 0;  // index of the one that needs the most memory
 };
 
 class EncodedSources {
  public:
-  // Computes all of them, each as if it were alone. kCancelled where a signal came; a status that
-  // ends in exit code 3 where the budget has no room, with the least that would do. `directory`:
-  // for the file.
+  // Encodes all sources, each as if it were alone. kCancelled after a signal; an error of exit code
+  // 3 if the budget is too small, with the smallest sufficient one. `directory`: for the file.
   static absl::StatusOr<std::unique_ptr<EncodedSources>> Encode(const Model& model,
                                                                 WeightSource* weights,
                                                                 const ForwardOptions& options,
                                                                 const SourceList& sources,
                                                                 const std::string& directory);
 
-  // [1, positions, width] in the run's dtype and the host's memory. REQUIRES: there is one.
+  // [1, positions, width] in the run's dtype and host memory. REQUIRES: the source exists.
   absl::StatusOr<torch::Tensor> Get(size_t source) const;
 
   int64_t longest() const { return longest_; }  // positions
@@ -48,7 +47,7 @@ class EncodedSources {
 
   ScratchFile file_;
   const DType dtype_;
-  std::vector<int64_t> begins_ = {0};  // [source] its first position
+  std::vector<int64_t> begins_ = {0};  // [source] first position
   int64_t width_ = 0;
   int64_t longest_ = 0;
 };

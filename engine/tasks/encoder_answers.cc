@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// What answers depend on.
+// The settings that answers depend on.
 ordered_json IdentityOfRows(const PredictRequest& request, const TextModel& model,
                             const BatchedRows& rows) {
   return {{"model", request.model},
@@ -60,7 +60,7 @@ class RowsLeft {
   }
 
  private:
-  // kCancelled where a signal came.
+  // kCancelled after a signal.
   absl::Status Answer(ForwardPass& pass) {
     Progress progress("answering", rows_.count);
     const size_t at_once = static_cast<size_t>(pass.batches_at_once(largest_bytes_)) * batch_;

@@ -1,5 +1,5 @@
-// predict with models that answer a row at once: texts or pictures go through the model in batches,
-// and their answers are kept as soon as they are made.
+// predict for models that answer a row at once: texts or pictures go through the model in batches,
+// and their answers are saved as soon as they are computed.
 #pragma once
 
 #include <cstdint>
@@ -19,46 +19,45 @@
 
 namespace spillway {
 
-// What is answered.
+// The rows to answer.
 struct BatchedRows {
   const char* kind = "";  // "texts"
   int64_t count = 0;
-  std::string fingerprint;  // of all of them
+  std::string fingerprint;  // over all rows
   std::function<absl::StatusOr<Batch>(absl::Span<const int64_t> numbers)> batch;
-  // Of one, in fp32, the largest that goes from one unit to the next.
+  // Bytes of the largest fp32 value between units for one row.
   std::function<uint64_t(int64_t number)> hidden_bytes;
 };
 
-// Of these rows, by number, the answers; `outputs` [row] is what the model's last unit makes of
-// one, [T, ...] where that is of its tokens, with those of padding behind, in fp32 and the host's
-// memory.
+// Computes the answers to the rows with these numbers. `outputs` [row] is the last unit's output
+// for one row, [T, ...] including padding if it is per token, in fp32 and host memory.
 using MakeAnswers = std::function<absl::StatusOr<std::vector<nlohmann::ordered_json>>(
     ForwardPass& pass, const std::vector<int64_t>& numbers,
     const std::vector<torch::Tensor>& outputs)>;
 
-// Answers all `rows`, `done` saying what was done with them ("texts classified"). False where a
-// signal stopped it; the same command goes on then.
+// Answers all `rows`; `done` describes the work in messages ("texts classified"). False if a signal
+// stopped it; the same command then continues.
 absl::StatusOr<bool> AnswerInBatches(const PredictRequest& request, TextModel& model,
                                      const BatchedRows& rows, const char* done,
                                      const MakeAnswers& make);
 
-// Adds to `row` what scores [labels], as the model makes them, say of the labels.
+// Adds the labels with the model's scores [labels] to `row`.
 void AddScores(const torch::Tensor& scores, const ClassifierConfig& classifier,
                nlohmann::ordered_json& row);
 
-// Checks that the one file of the request has a format of this use. kInvalidArgument for flags of
-// models that generate texts, too.
+// Checks that the single file of the request has a format for this use. kInvalidArgument also for
+// flags of models that generate texts.
 absl::Status CheckEncoderRequest(const PredictRequest& request, DataUse use);
 
-// Texts as a model of an encoder alone reads them.
+// Texts in the form that a model of an encoder alone reads.
 class EncodedFile {
  public:
   void Add(EncodedText text);
 
   const std::vector<EncodedText>& texts() const { return texts_; }
-  // Of all tokens and types.
+  // Digest of all tokens and types.
   uint64_t digest() const { return digest_.value(); }
-  // Says so where some texts lost their end.
+  // Warns if texts were truncated.
   void WarnOfCut(const PredictRequest& request, int64_t cut) const;
 
  private:
@@ -66,11 +65,11 @@ class EncodedFile {
   Digest digest_;
 };
 
-// Tokens of a text at most: what the task says, or the model's positions. kInvalidArgument where it
-// says more than those.
+// Largest number of tokens of a text: the request's, or the model's positions. kInvalidArgument if
+// the request's is larger.
 absl::StatusOr<int64_t> LongestText(const PredictRequest& request, const TransformerConfig& model);
 
-// AnswerInBatches of texts. kInvalidArgument for flags of prompts.
+// AnswerInBatches for texts. kInvalidArgument for flags of prompts.
 absl::StatusOr<bool> AnswerWithEncoder(const PredictRequest& request, TextModel& model,
                                        const EncodedFile& file, const char* done,
                                        const MakeAnswers& make);

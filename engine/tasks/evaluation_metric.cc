@@ -18,7 +18,7 @@ absl::Status ResolveMetric(const Task& task, const Model& model, RunConfig& conf
   for (const QualityMeasure& one : measures) names.push_back(one.name);
   std::string& metric = config.train.metric;
   const bool measured = absl::c_linear_search(names, metric);
-  if (makes || measures.empty()) names.emplace_back("perplexity");  // the loss is one of tokens
+  if (makes || measures.empty()) names.emplace_back("perplexity");  // the loss is per token
   if (!absl::c_linear_search(names, metric)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--metric ", metric, ": evaluations of this run have ", absl::StrJoin(names, ", "),

@@ -1,5 +1,5 @@
-// The number by which evaluations of a run are compared (--metric), against those that its model
-// and flags give.
+// Checks the metric by which evaluations of a run are compared (--metric) against those that its
+// model and flags provide.
 #pragma once
 
 #include "absl/status/status.h"
@@ -9,8 +9,8 @@
 
 namespace spillway {
 
-// kInvalidArgument, with the names that there are, where evaluations have no such --metric.
-// Perplexity means the loss, of which it is a power, unless the model measures it itself.
+// kInvalidArgument, listing the valid names, if evaluations have no such --metric. Perplexity means
+// the loss, of which it is a power, unless the model measures it itself.
 absl::Status ResolveMetric(const Task& task, const Model& model, RunConfig& config);
 
 }  // namespace spillway

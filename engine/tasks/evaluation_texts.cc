@@ -14,10 +14,10 @@
 namespace spillway {
 namespace {
 
-// Whose sources and texts are in memory at a time.
+// Number of samples whose sources and texts are in memory at a time.
 constexpr int64_t kSamplesTogether = 1024;
 
-// Making that takes longer shows how far it is.
+// Longer generation shows its progress.
 constexpr double kSilentMakingSeconds = 5;
 
 }  // namespace
@@ -28,7 +28,7 @@ absl::StatusOr<Batch> EvaluationTexts::BatchOf(absl::Span<const TextBeginning> t
   int64_t longest = 0;
   for (const TextBeginning& text : texts) {
     samples.push_back(text.sample);
-    // What the decoder reads of a target is the token that texts begin with and all but its last.
+    // The decoder reads the start token and the target without its last token.
     targets.emplace_back(text.tokens.begin() + 1, text.tokens.end()).push_back(0);
     longest = std::max<int64_t>(longest, targets.back().size());
   }

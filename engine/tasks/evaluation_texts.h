@@ -1,4 +1,4 @@
-// Texts that evaluations of a run make of their sources, and what they are worth
+// Generates texts from the sources of held-out samples in evaluations, and measures their quality
 // (--predict-with-generate).
 #pragma once
 
@@ -18,8 +18,8 @@ namespace spillway {
 
 class EvaluationTexts : public TextMaker {
  public:
-  // All pointers outlive it. Texts are written as `sampling` says, and those of samples are what
-  // they are compared with: as the tokenizer has them, without what they lost of their end.
+  // All pointers outlive the object. `sampling` controls the generation. References are the
+  // samples' targets as the tokenizer decodes them, possibly truncated.
   EvaluationTexts(TargetDataset* samples, const TransformerConfig* model,
                   const Tokenizer* tokenizer, SamplingOptions sampling)
       : samples_(*samples),
@@ -34,10 +34,10 @@ class EvaluationTexts : public TextMaker {
                                                NextTokens& next) override;
 
  private:
-  // Of a few samples, appended.
+  // Generates texts for some samples, and appends their counts.
   absl::Status MakeSome(int64_t begin, int64_t end, NextTokens& next,
                         std::vector<TextCounts>& counts);
-  // Without what is given of it.
+  // The target's text without its given tokens.
   absl::StatusOr<std::string> TextOf(absl::Span<const int64_t> target) const;
 
   TargetDataset& samples_;

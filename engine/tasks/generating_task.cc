@@ -29,8 +29,8 @@ constexpr const char* kUsualTargetKey = "completion";
 
 struct PromptFile {
   std::vector<PromptRecord> records;
-  std::vector<Prompt> prompts;       // of a record one, of a sound one a window
-  std::vector<size_t> first_prompt;  // [record], and behind the last one how many there are
+  std::vector<Prompt> prompts;       // one per record, or one per window of a sound
+  std::vector<size_t> first_prompt;  // [record], and after the last one the number of prompts
 
   int64_t RecordOf(const Prompt& prompt) const {
     return std::upper_bound(first_prompt.begin(), first_prompt.end(), prompt.number) -
@@ -39,7 +39,7 @@ struct PromptFile {
   uint64_t digest = 0;
 };
 
-// Every row has the target that --target-key asks for.
+// Checks that every row has the target that --target-key names.
 absl::Status CheckTargets(const PredictRequest& request, const std::vector<PromptRecord>& records) {
   if (request.target_key.empty()) return absl::OkStatus();
   for (const PromptRecord& record : records) {
@@ -91,7 +91,7 @@ absl::StatusOr<PromptFile> ReadPromptFile(const GeneratingTask& task, const Pred
   return file;
 }
 
-// What answers depend on.
+// The settings that answers depend on.
 ordered_json IdentityOf(const PredictRequest& request, const TextModel& model,
                         const PromptFile& file) {
   const SamplingOptions& sampling = model.sampling;
@@ -130,7 +130,7 @@ struct PredictRun {
   TextModel& model;
   const PromptFile& file;
   AnswerFile& answers;
-  int64_t tokens = 0;  // of this run
+  int64_t tokens = 0;  // in this run
   double seconds = 0;
 };
 
@@ -173,7 +173,7 @@ absl::Status AnswerAll(PredictRun& run) {
   return status;
 }
 
-// Of all answers whose rows say what they should be, those of an earlier run included.
+// Measures all answers whose rows have a target, including those of an earlier run.
 TextMeasures MeasureAnswers(const PredictRun& run) {
   TextMeasures measures;
   for (size_t row = 0; row < run.file.records.size(); ++row) {

@@ -23,7 +23,7 @@ absl::StatusOr<std::unique_ptr<EvaluationTexts>> OpenEvaluationTexts(
   }
   const TransformerConfig& model = inputs.model.transformer;
   SamplingFlags flags = choice.sampling;
-  flags.tokens = choice.max_length - 1 - samples->given_tokens();  // behind the first one
+  flags.tokens = choice.max_length - 1 - samples->given_tokens();  // after the first one
   if (*flags.tokens < 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--generation-max-length ", choice.max_length, " has no room for a text behind the ",

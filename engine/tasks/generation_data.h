@@ -1,4 +1,4 @@
-// What the data of tasks that generate texts have in common: texts that evaluations generate.
+// Data of tasks that generate texts: texts generated in evaluations.
 #pragma once
 
 #include <memory>
@@ -11,12 +11,12 @@
 
 namespace spillway {
 
-// Fills in --generation-max-length. REQUIRES: the longest target is known.
+// Resolves --generation-max-length. REQUIRES: the longest target is known.
 absl::Status ResolveEvaluationTexts(const TransformerConfig& model, RunConfig& config);
 
-// Null where no flag asks for texts (--predict-with-generate). `samples`: the held-out samples
-// whose sources the texts are made of; null: there are none, which is an error then.
-// `unwritten_from`: no token from this one on is written.
+// Null without --predict-with-generate. `samples`: the held-out samples whose sources are used;
+// null: there are none, which is then an error. `unwritten_from`: tokens from this one on are never
+// generated.
 absl::StatusOr<std::unique_ptr<EvaluationTexts>> OpenEvaluationTexts(
     const TaskInputs& inputs, TargetDataset* samples,
     std::optional<int64_t> unwritten_from = std::nullopt);

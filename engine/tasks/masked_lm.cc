@@ -1,4 +1,4 @@
-// masked-lm: models that find the tokens behind masks.
+// masked-lm: models that predict masked tokens.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -59,7 +59,7 @@ class MaskedLmData : public SampledData<MaskedPart> {
     std::vector<std::pair<std::string, std::string>> identity = {
         {"seq-len", absl::StrCat(config_.seq_len)},
         {"masked", absl::StrCat(config_.mask_probability.value_or(kMaskProbability))}};
-    // Windows are left out, as in commits of versions that had no other layout.
+    // Windows are not named, so that commits of versions without other layouts match.
     if (train_.layout != SampleLayout::kWindows) {
       identity.emplace_back(
           kSamplesName, absl::StrCat("padded", config_.pad_to_max_length ? " to the maximum" : ""));
@@ -68,14 +68,15 @@ class MaskedLmData : public SampledData<MaskedPart> {
   }
 
  private:
-  // All but the dataset. Held-out files are laid out as the data is, unless they have no samples.
+  // Lays out everything but the dataset. Held-out files have the layout of the data, unless they
+  // have no samples.
   absl::Status Lay(const std::vector<std::string>& files, bool evaluated, MaskedPart& part) const {
     TokenSourceOptions options;
     options.files = files;
     options.tokenizer = inputs_.tokenizer;
     options.scratch_directory = ScratchDirectory(config_.train.output);
     options.vocabulary = model_.vocabulary;
-    // MaskedTexts puts what the tokenizer has around a text around each window or line.
+    // MaskedTexts adds the tokenizer's special tokens around each window or line.
     options.begins_lines = false;
     options.ends_lines = config_.samples == SampleLayout::kWindows;
     options.chat_clock = config_.chat_clock;
@@ -119,11 +120,11 @@ constexpr int64_t kShownTokens = 5;
 
 struct MaskedFile {
   std::vector<LabelledText> texts;
-  std::vector<std::vector<int64_t>> masks;  // [text] where they are
+  std::vector<std::vector<int64_t>> masks;  // [text] positions of masks
   EncodedFile encoded;
 };
 
-// Of a .txt each line that is not empty.
+// In a .txt file each non-empty line is a text.
 absl::Status ReadTexts(const PredictRequest& request,
                        const std::function<absl::Status(const LabelledText&)>& take) {
   if (!absl::EndsWith(request.data, ".txt")) {
@@ -168,7 +169,7 @@ absl::Status ReadMaskedFile(const PredictRequest& request, const TextModel& mode
   return absl::OkStatus();
 }
 
-// What the tokens of one of its texts are, 0 or 1.
+// The text of the tokens of one source, 0 or 1.
 absl::StatusOr<std::string> TextOfSource(const Tokenizer& tokenizer, const EncodedText& text,
                                          int8_t source) {
   std::vector<int64_t> own;
@@ -189,7 +190,7 @@ class MaskFiller {
   absl::StatusOr<std::vector<ordered_json>> Answer(ForwardPass& pass,
                                                    const std::vector<int64_t>& numbers,
                                                    const std::vector<torch::Tensor>& outputs) {
-    std::vector<torch::Tensor> found;  // [mask], of all texts
+    std::vector<torch::Tensor> found;  // [mask] of all texts
     for (size_t i = 0; i < numbers.size(); ++i) {
       for (const int64_t at : file_.masks[numbers[i]]) found.push_back(outputs[i][at]);
     }
@@ -209,12 +210,12 @@ class MaskFiller {
     torch::Tensor chances, tokens;  // [masks, kShownTokens], the likeliest first
   };
 
-  // Some rows at a time, as the loss takes them.
+  // Processes some rows at a time, like the loss.
   absl::StatusOr<Likeliest> Find(ForwardPass& pass, const torch::Tensor& rows) const {
     std::vector<torch::Tensor> chances, tokens;
     for (const torch::Tensor& some : rows.split(most_rows_)) {
       ASSIGN_OR_RETURN(const torch::Tensor logits, pass.Logits(some));
-      // Of tokens that the tokenizer does not know none is likely.
+      // Tokens that the tokenizer lacks get no probability.
       const auto [values, ids] = logits.softmax(1)
                                      .narrow(1, 0, std::min(tokens_, logits.size(1)))
                                      .topk(std::min(kShownTokens, tokens_), 1);

@@ -1,4 +1,4 @@
-// Requests of generate and predict, as their flags say them.
+// Requests of generate and predict, from their flags.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace spillway {
 
-// The model, and how it writes texts.
+// The model, and how it generates texts.
 struct TextRequest {
   std::string model, device = "auto";
-  std::string adapter;  // a directory of PEFT's; "": none
+  std::string adapter;  // a directory in PEFT's format; "": none
   std::string tokenizer = "model";
   std::string generation_config;                            // a file; "none"; "": the model's
   std::optional<DType> dtype;                               // none: the weights'
@@ -25,10 +25,11 @@ struct TextRequest {
   std::vector<std::string> swap_paths;
   int threads = 1;
   SamplingFlags sampling;
-  bool chat = false;  // a prompt is what a user says to the model
-  // Tokens that end a text beside those of the model, as they are written; texts that end it.
+  bool chat = false;  // a prompt is a user's message to the model
+  // Tokens that end a text in addition to the model's, as text; and stop texts.
   std::vector<std::string> ends, stops;
-  // For models with an encoder: the text before each prompt, and the most tokens of both (1024).
+  // For models with an encoder: the text before each prompt, and the largest number of tokens of
+  // both (1024).
   std::string source_prefix;
   std::optional<int64_t> max_source_length;
   SpeechMode speech;        // for models of speech
@@ -38,15 +39,15 @@ struct TextRequest {
 
 struct GenerateRequest : TextRequest {
   std::string prompt;
-  std::string audio;  // a sound's file in its place
+  std::string audio;  // a file with sound instead of a prompt
 };
 
 struct PredictRequest : TextRequest {
   std::string data, out, prompt_key;
-  std::string target_key;          // of what answers should be; "": completion, where there is one
-  std::vector<std::string> files;  // all of --data, of which `data` is the first
-  TextKeys text_keys;              // of texts that are classified
-  std::optional<int64_t> max_length;  // tokens of one that an encoder reads; none: its positions
+  std::string target_key;             // key of the references; "": completion, if it exists
+  std::vector<std::string> files;     // all of --data; `data` is the first
+  TextKeys text_keys;                 // keys of texts to classify
+  std::optional<int64_t> max_length;  // largest number of an encoder's tokens; none: its positions
   int batch = 8;
 };
 

@@ -13,7 +13,7 @@
 namespace spillway {
 namespace {
 
-// More than anybody reads at every evaluation.
+// A limit for evaluations, whose texts people read.
 constexpr size_t kMostPrompts = 64;
 
 }  // namespace
@@ -91,7 +91,7 @@ absl::StatusOr<Batch> SampleTexts::BatchOf(absl::Span<const TextBeginning> texts
   if (has_sources()) {
     std::vector<TextPair> pairs;
     for (const TextBeginning& text : texts) {
-      // What the decoder reads of a target is the token that texts begin with and all but its last.
+      // The decoder reads the start token and the target without its last token.
       TextPair& pair = pairs.emplace_back(prompts_[text.sample].source,
                                           std::vector(text.tokens.begin() + 1, text.tokens.end()));
       pair.target.push_back(0);

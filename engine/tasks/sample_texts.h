@@ -1,4 +1,4 @@
-// Texts that evaluations of a run write behind prompts (--sample-prompts).
+// Texts that evaluations of a run write for prompts (--sample-prompts).
 #pragma once
 
 #include <cstdint>
@@ -25,22 +25,22 @@ class SampleTexts : public SampleWriter {
   using Encode =
       std::function<absl::StatusOr<Prompt>(const std::string& text, const Conversation& chat)>;
 
-  // Reads the prompts of config.sample_prompts and encodes them with `encode`; the likeliest tokens
-  // follow, as far as generation_config.json leaves that open. `model` and `tokenizer` outlive it,
-  // and the latter may be null. `most`: positions that a sample of the run may have; a source only
-  // for a model with an encoder. kInvalidArgument for prompts that are empty, too many, or longer.
-  // REQUIRES: config.sample_prompts.file; Task::Resolve.
+  // Reads the prompts of config.sample_prompts and encodes them with `encode`; continues them with
+  // the likeliest tokens, unless generation_config.json says otherwise. `model` and `tokenizer`
+  // outlive the object, and `tokenizer` may be null. `most`: largest numbers of positions of the
+  // run's samples; a source only for a model with an encoder. kInvalidArgument for prompts that are
+  // empty, too many, or longer. REQUIRES: config.sample_prompts.file; Task::Resolve.
   static absl::StatusOr<std::unique_ptr<SampleTexts>> Open(const RunConfig& config,
                                                            const TransformerConfig* model,
                                                            const Tokenizer* tokenizer,
                                                            const PairLengths& most,
                                                            const Encode& encode);
 
-  // Texts end at these tokens, too.
+  // Adds tokens that end the texts.
   void EndAt(const std::vector<int64_t>& tokens);
 
-  // Positions of the longest texts that are computed, with their padding: of what the decoder
-  // reads, and of a model with an encoder the source.
+  // Positions of the longest texts that are computed, with their padding: those of the decoder, and
+  // for a model with an encoder those of the source.
   const PairLengths& longest() const { return longest_; }
 
   absl::StatusOr<Batch> BatchOf(absl::Span<const TextBeginning> texts) override;
@@ -56,7 +56,7 @@ class SampleTexts : public SampleWriter {
 
   const TransformerConfig& model_;
   const Tokenizer& tokenizer_;
-  const PairLengths most_;  // that a sample of the run may have
+  const PairLengths most_;  // largest of the run's samples
   SamplingOptions sampling_;
   std::vector<Prompt> prompts_;
   std::vector<std::string> shown_;  // [prompt] as text

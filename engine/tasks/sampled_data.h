@@ -1,4 +1,4 @@
-// The data of a run whose training and held-out files are read alike.
+// Data of a run whose training and held-out files have the same form.
 #pragma once
 
 #include "engine/tasks/task.h"
@@ -22,7 +22,7 @@ class SampledData : public TaskData {
       : inputs_(inputs), config_(inputs.config), model_(inputs.model.transformer) {}
 
   // Reads both: read(files, part), then open(part, beside) for the datasets, the held-out one
-  // first. `beside`: the held-out part, for the training dataset; null where there is none.
+  // first. `beside`: the held-out part, for the training dataset; null if there is none.
   template <typename Read, typename OpenDataset>
   absl::Status OpenParts(const Read& read, const OpenDataset& open) {
     RETURN_IF_ERROR(read(config_.data, train_));

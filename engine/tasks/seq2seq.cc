@@ -1,4 +1,4 @@
-// seq2seq: models that make a text from a text, such as translations and summaries.
+// seq2seq: models that generate a text from a text, such as translations and summaries.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -30,7 +30,7 @@ struct SourceForm {
   const Tokenizer& tokenizer;
   const TransformerConfig& model;
   std::string prefix;
-  int64_t longest = 0;  // tokens; a longer source loses its end
+  int64_t longest = 0;  // tokens; longer sources are truncated
 };
 
 absl::StatusOr<Prompt> EncodeSource(const SourceForm& form, const std::string& text,
@@ -120,7 +120,7 @@ class PairData : public SampledData<Pairs> {
     return absl::OkStatus();
   }
 
-  // `beside`: what is evaluated beside it; null: nothing.
+  // `beside`: the held-out samples; null: none.
   void OpenDataset(const Pairs* beside, Pairs& pairs) const {
     const EvaluationTextsChoice& texts = config_.evaluation_texts;
     const PairLengths written = samples_ ? samples_->longest() : PairLengths();
@@ -135,7 +135,7 @@ class PairData : public SampledData<Pairs> {
     pairs.dataset = std::make_unique<PairDataset>(pairs.samples.get(), &model_, options);
   }
 
-  std::unique_ptr<SampleTexts> samples_;       // null: evaluations write none
+  std::unique_ptr<SampleTexts> samples_;       // null: evaluations write no samples
   std::unique_ptr<EvaluationTexts> compared_;  // null: evaluations generate none
 };
 

@@ -16,10 +16,10 @@ double SecondsOf(int64_t samples) {
   return static_cast<double>(samples) / static_cast<double>(kSpeechRate);
 }
 
-// As it is written: 1.66 and not 1.6600000000000001.
+// Rounds to what is written: 1.66 instead of 1.6600000000000001.
 double Hundredths(double seconds) { return std::round(seconds * 100) / 100; }
 
-// The code of what a prompt says is spoken; "": it says nothing.
+// The language code in a prompt; "": none.
 std::string LanguageOf(const TextModel& model, const Prompt& prompt) {
   for (const auto& [code, token] : model.speech_tokens.languages()) {
     if (std::count(prompt.tokens.begin(), prompt.tokens.end(), token) > 0) return code;
@@ -27,7 +27,7 @@ std::string LanguageOf(const TextModel& model, const Prompt& prompt) {
   return "";
 }
 
-// Adds what is said between one time and the next.
+// Collects the text between two timestamps.
 class Segments {
  public:
   Segments(const TextModel& model, ordered_json& rows) : model_(model), rows_(rows) {}
@@ -87,7 +87,7 @@ absl::StatusOr<std::vector<Prompt>> PromptsOfSound(const TextModel& model,
 
 absl::Status FindLanguages(TextModel& model, int rows, std::vector<Prompt>& prompts) {
   if (!model.finds_languages()) return absl::OkStatus();
-  std::map<std::string, std::vector<size_t>> sounds;  // [path] its windows, the first one first
+  std::map<std::string, std::vector<size_t>> sounds;  // [path] its windows, in order
   for (size_t i = 0; i < prompts.size(); ++i) sounds[prompts[i].sound.path].push_back(i);
   std::vector<const std::vector<size_t>*> left;
   for (const auto& [path, windows] : sounds) left.push_back(&windows);

@@ -1,4 +1,4 @@
-// Sounds as what a model that hears is given, and what it makes of them.
+// Prompts from sounds for models of speech, and their results.
 #pragma once
 
 #include <string>
@@ -11,20 +11,20 @@
 
 namespace spillway {
 
-// A window, and what was made of it.
+// A window, and the text generated for it.
 using WindowMade = std::pair<Prompt, Continuation>;
 
-// A file's windows (engine/media/sound_windows.h), each a prompt. kInvalidArgument for what is no
-// sound.
+// A file's windows (engine/media/sound_windows.h), each a prompt. kInvalidArgument for files
+// without sound.
 absl::StatusOr<std::vector<Prompt>> PromptsOfSound(const TextModel& model, const std::string& path);
 
-// Where nobody has said what is spoken: asks the model for the language of each sound's beginning,
-// `rows` at a time, as transformers' detect_language does, and completes the prompts of all of its
-// windows. REQUIRES: the generator was started for these prompts and as many rows.
+// If no language is given: determines it from the model for each sound's beginning, `rows` at a
+// time, like transformers' detect_language, and completes the prompts of all of its windows.
+// REQUIRES: the generator was started for these prompts and as many rows.
 absl::Status FindLanguages(TextModel& model, int rows, std::vector<Prompt>& prompts);
 
-// What was made of the windows of one sound as a row: text, language where it was found, tokens,
-// how it ended and, where they were asked for, segments with their seconds.
+// Joins the results of one sound's windows to a row: text, language if it was detected, tokens, how
+// it ended and, if requested, segments with their seconds.
 absl::StatusOr<nlohmann::ordered_json> RowOfSound(const TextModel& model,
                                                   const std::vector<WindowMade>& windows);
 

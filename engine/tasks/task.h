@@ -26,11 +26,11 @@ namespace spillway {
 struct TextModel;  // engine/tasks/text_model.h
 struct Prompt;
 
-// What a task opens the data of a run with. All of it outlives the data.
+// The inputs from which a task opens the data of a run. All of it outlives the data.
 struct TaskInputs {
-  const RunConfig& config;  // as Task::Resolve left it
+  const RunConfig& config;  // after Task::Resolve
   const ModelConfig& model;
-  const Tokenizer* tokenizer;  // null: the data is tokens already, or has no texts
+  const Tokenizer* tokenizer;  // null: the data has token ids, or no texts
 };
 
 // Positions of the longest sample: of its one text, or of its source and its target.
@@ -43,7 +43,7 @@ class Task {
   virtual ~Task() = default;
 
   virtual ModelTask kind() const = 0;
-  // What a model does, for messages that begin with its name: "is a language model".
+  // Describes the model in messages that begin with its name: "is a language model".
   virtual const char* model_does() const = 0;
   virtual bool Fits(const ModelConfig& model) const = 0;
 
@@ -54,21 +54,21 @@ class Task {
   virtual absl::Status CheckFile(absl::string_view flag, const std::string& path,
                                  const std::string& model) const = 0;
 
-  // Puts the labels of config.data into the model's config, where that leaves them open.
+  // Adds the labels of config.data to the model's config, if that leaves them open.
   virtual absl::Status ReadLabels(const RunConfig& /*config*/, ModelConfig& /*model*/) const {
     return absl::OkStatus();
   }
 
-  // Assumes what ReadLabels would find in the data; for estimate, which reads none. Whether
-  // anything was left open.
+  // Assumes labels as ReadLabels would find them in the data; for estimate, which reads none.
+  // Returns whether anything was left open.
   virtual bool AssumeLabels(ModelConfig& /*model*/) const { return false; }
 
-  // Fills in what follows from the model, such as lengths. kInvalidArgument for lengths above the
-  // model's positions. REQUIRES: CheckSettingsFitTask (engine/config/task_settings.h).
+  // Resolves settings that follow from the model, such as lengths. kInvalidArgument for lengths
+  // above the model's positions. REQUIRES: CheckSettingsFitTask (engine/config/task_settings.h).
   virtual absl::Status Resolve(RunConfig& config, ModelConfig& model) const = 0;
 
-  // Replaces an error about the shapes of the model's tensors by one that names the cause, where
-  // this task knows it. `names`: what the model calls its tensors.
+  // Replaces an error about the shapes of the model's tensors by one that names the cause, if the
+  // task knows it. `names`: the model's names of its tensors.
   virtual absl::Status ExplainShapes(const RunConfig& /*config*/, const ModelConfig& /*model*/,
                                      const TensorNames& /*names*/,
                                      const SafetensorsModel& /*files*/,
@@ -79,7 +79,7 @@ class Task {
   // Whether a run needs a tokenizer, and whether its data may be token ids, which need none.
   virtual bool reads_texts() const { return true; }
   virtual bool reads_token_ids() const { return false; }
-  // Whether samples lie in windows or rows (--samples).
+  // Whether samples can be laid out in windows or rows (--samples).
   virtual bool lays_samples() const { return false; }
   // Whether evaluations can generate texts and compare them (--predict-with-generate).
   virtual bool compares_texts() const { return false; }
@@ -88,28 +88,27 @@ class Task {
 
   virtual absl::StatusOr<std::unique_ptr<TaskData>> OpenData(const TaskInputs& inputs) const = 0;
 
-  // Batches that take as much memory as any of the run, without reading its data; for estimate.
+  // Batches whose memory is the maximum of the run, without reading its data; for estimate.
   virtual absl::StatusOr<std::unique_ptr<Dataset>> LargestData(
       const RunConfig& config, const ModelConfig& model, const SampleLengths& lengths) const = 0;
 
-  // Whether time and memory of a step follow from the model's shape; otherwise they have to be
-  // measured.
+  // Whether time and memory of a step follow from the model's shape; otherwise they are measured.
   virtual bool shape_tells_costs() const { return true; }
-  // Whether every batch has the largest shape, so that a run knows its memory before it computes.
+  // Whether every batch has the largest shape, so that the memory is known before the first step.
   virtual bool all_batches_are_alike(const RunConfig& /*config*/) const { return false; }
 
   // ---- predict and generate.
 
-  // Completes an opened model for `request`: its tokenizer, how it writes texts. kInvalidArgument
-  // for flags of other tasks.
+  // Completes an opened model for `request`: its tokenizer, and how it generates texts.
+  // kInvalidArgument for flags of other tasks.
   virtual absl::Status Prepare(const TextRequest& request, TextModel& model) const = 0;
 
-  // Answers the file request.data and writes request.out. False where a signal stopped it; the same
-  // command goes on then.
+  // Answers the file request.data and writes request.out. False if a signal stopped it; the same
+  // command then continues.
   virtual absl::StatusOr<bool> Predict(const PredictRequest& request, TextModel& model) const = 0;
 
   // The prompts that `generate` continues, for which model.generator is started; a sound has one
-  // for each of its windows. kInvalidArgument where models of this task generate no texts.
+  // for each of its windows. kInvalidArgument if models of this task generate no texts.
   virtual absl::StatusOr<std::vector<Prompt>> PromptsOf(const GenerateRequest& request,
                                                         TextModel& model) const = 0;
 };
@@ -118,16 +117,16 @@ class Task {
 const std::vector<const Task*>& Tasks();
 const Task& TaskOf(const ModelConfig& model);
 
-// Tokens of a text at most, where no flag names another length.
+// Default limit for the tokens of a text.
 inline constexpr int64_t kUsualLength = 1024;
 
-// Sets `*length`, where it is 0, to the smaller of `positions` and `usual`. kInvalidArgument where
-// it is above `positions`; `flag` names it.
+// If `*length` is 0, sets it to the smaller of `positions` and `usual`. kInvalidArgument if it is
+// above `positions`; `flag` names it.
 absl::Status ResolveLength(absl::string_view flag, int64_t positions, int64_t usual,
                            int64_t* length);
 
-// kInvalidArgument for --samples packed. `samples`: what this task has in place of language models'
-// texts: "texts that are classified".
+// kInvalidArgument for --samples packed. `samples`: the task's samples in the message, such as
+// "texts that are classified".
 absl::Status RefusePacking(const RunConfig& config, absl::string_view samples);
 
 // The nearest existing folder above OUTPUT, for temporary files.

@@ -1,5 +1,4 @@
-// The data of a run: what it trains on, what it is evaluated on, and the texts that evaluations
-// generate.
+// The data of a run: training and held-out data, and the texts that evaluations generate.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +18,15 @@ class TaskData {
   virtual ~TaskData() = default;
 
   virtual Dataset* train() const = 0;
-  virtual Dataset* evaluation() const = 0;  // null: there is none
+  virtual Dataset* evaluation() const = 0;  // null: none
 
   virtual DatasetSize train_size() const = 0;
   virtual DatasetSize evaluation_size() const = 0;
 
-  // Names and values that a resumed run must have again: how the data is laid out.
+  // Names and values that must be equal on resume: the layout of the data.
   virtual std::vector<std::pair<std::string, std::string>> Identity() const = 0;
 
-  // The layout of samples, whether a flag named it or the data decided.
+  // The layout of samples, given by a flag or derived from the data.
   virtual SampleLayout layout() const { return SampleLayout::kWindows; }
 
   // Texts by which evaluations are measured (--predict-with-generate), and samples for people to
@@ -35,10 +34,10 @@ class TaskData {
   virtual TextMaker* compared_texts() const { return nullptr; }
   virtual SampleWriter* sample_texts() const { return nullptr; }
 
-  // Tokens that end texts or turns in the data, which a language model learns.
+  // Tokens that end texts or turns in the data, and that a language model learns.
   virtual std::vector<int64_t> LearntEnds() const { return {}; }
 
-  // Files of the trained model's directory that say how its input is made: name and content.
+  // Files of the trained model's directory that describe its input: name and content.
   virtual std::vector<std::pair<std::string, std::string>> ModelFiles() const { return {}; }
 };
 

@@ -68,7 +68,7 @@ absl::Status OpenRun(const std::string& output, TextModel& opened) {
   return absl::OkStatus();
 }
 
-// What a run was trained with.
+// Applies the adapter that the run was trained with.
 absl::Status AdaptAsTrained(TextModel& opened) {
   ASSIGN_OR_RETURN(const auto saved, SavedAdapterConfig(opened.files));
   if (!saved) return absl::OkStatus();
@@ -78,7 +78,7 @@ absl::Status AdaptAsTrained(TextModel& opened) {
   return absl::OkStatus();
 }
 
-// With that of --adapter.
+// Applies the adapter of --adapter.
 absl::Status ApplyAdapter(const std::string& directory, TextModel& opened) {
   ASSIGN_OR_RETURN(const LoraConfig lora,
                    ResolveLora({.directory = directory}, opened.config.shape));
@@ -127,8 +127,8 @@ absl::Status LabelAsTrained(TextModel& opened) {
   return absl::OkStatus();
 }
 
-// An adapter that was trained with new tokens belongs to a model that has grown by them, as train
-// has made it.
+// An adapter that was trained with new tokens needs a model with as many additional rows, as in
+// training.
 absl::Status GrowAsTrained(const TextRequest& request, TextModel& opened) {
   if (!TaskOf(opened.config).reads_texts()) return absl::OkStatus();
   RETURN_IF_ERROR(OpenTokenizer(request, opened));
@@ -141,7 +141,7 @@ absl::Status GrowAsTrained(const TextRequest& request, TextModel& opened) {
   return absl::OkStatus();
 }
 
-// What of a model directory the adapter, where there is one, has not got.
+// Opens the weights of the model directory that the adapter, if any, does not replace.
 absl::Status OpenWeights(TextModel& opened) {
   ASSIGN_OR_RETURN(opened.safetensors, SafetensorsModel::Open(opened.files));
   const AdapterFile* const adapter = opened.adapter.get();
@@ -214,7 +214,7 @@ const char* PlaceOf(Tier tier) {
   return "";
 }
 
-// What --eos-token and --stop say, and with --chat what ends a turn of the assistant.
+// Adds the ends from --eos-token and --stop, and with --chat the end of the assistant's turn.
 absl::Status AddAskedEnds(const TextRequest& request, TextModel& model) {
   for (const std::string& text : request.ends) {
     const std::optional<uint32_t> token = model.tokenizer->Find(text);

@@ -30,7 +30,7 @@ absl::StatusOr<GenerationConfig> FindGenerationConfig(const std::string& name,
 
 namespace {
 
-// What the file says of this model must be what it is.
+// Checks that the file's facts about the model are true.
 absl::Status CheckGenerationConfig(const GenerationConfig& config, const TransformerConfig& model) {
   const auto refuse = [](absl::string_view what) {
     return absl::InvalidArgumentError(
@@ -64,7 +64,7 @@ absl::StatusOr<SamplingOptions> FindSampling(const SamplingChoice& choice,
   SamplingOptions sampling =
       SamplingOf(choice.flags, config, model.encoder ? 0 : choice.temperature);
   int64_t most = config.max_new_tokens.value_or(100);
-  // Of a decoder its max_length counts the token that it begins with.
+  // max_length for a decoder includes the start token.
   if (model.encoder && !config.max_new_tokens && config.max_length) {
     most = std::max<int64_t>(1, *config.max_length - 1);
   }

@@ -1,5 +1,5 @@
-// How texts of a model are written: what flags say of it, then its generation_config.json, then
-// what is usual.
+// Resolves how a model generates texts: flags take precedence, then its generation_config.json,
+// then defaults.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +18,25 @@ struct SamplingChoice {
   const SamplingFlags& flags;
   std::string generation_config;  // a file; "none"; "": the one in `files`
   std::string files;              // directory of the model's files
-  // Where nobody says one, of a model without an encoder; others are not drawn from then.
+  // Default for a model without an encoder; other models use the likeliest token by default.
   double temperature = 0;
 };
 
-// `name`: a file; "none"; "": the one in the directory `files`, or what the family's class says.
+// `name`: a file; "none"; "": the one in the directory `files`, or the defaults of the family's
+// class.
 absl::StatusOr<GenerationConfig> FindGenerationConfig(const std::string& name,
                                                       const std::string& files,
                                                       const TransformerConfig& model);
 
-// All but what ends texts. Warns of keys that nobody knows. kInvalidArgument for what contradicts
-// itself, and as of ParseGenerationConfig.
+// Resolves everything except what ends texts. Warns of unknown keys. kInvalidArgument for
+// contradictions, and as for ParseGenerationConfig.
 absl::StatusOr<SamplingOptions> FindSampling(const SamplingChoice& choice,
                                              const TransformerConfig& model);
 
-// More tokens that end them.
+// Adds tokens that end texts.
 void AddEnds(const std::vector<int64_t>& tokens, SamplingOptions& sampling);
 
-// What ends them where the file says nothing.
+// Sets the tokens that end texts if the file has none.
 void FindEnds(const TransformerConfig& model, const Tokenizer& tokenizer,
               SamplingOptions& sampling);
 

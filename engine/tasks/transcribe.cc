@@ -1,4 +1,4 @@
-// transcribe: models that write down or translate what is spoken (Whisper).
+// transcribe: models that write down or translate speech (Whisper).
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -76,7 +76,7 @@ class SpeechData : public SampledData<Sounds> {
     return absl::OkStatus();
   }
 
-  // `beside`: what is evaluated beside it; null: nothing.
+  // `beside`: the held-out samples; null: none.
   void OpenDataset(const Sounds* beside, Sounds& sounds) const {
     const EvaluationTextsChoice& texts = config_.evaluation_texts;
     sounds.dataset = std::make_unique<SpeechDataset>(
@@ -89,7 +89,7 @@ class SpeechData : public SampledData<Sounds> {
   std::unique_ptr<EvaluationTexts> compared_;  // null: evaluations generate none
 };
 
-// What the command and the model's generation_config.json say of how sounds are heard.
+// Resolves the settings of sounds from the command and the model's generation_config.json.
 absl::Status ResolveSounds(const TextRequest& request, const GenerationConfig& config,
                            TextModel& model) {
   RETURN_IF_ERROR(CheckSpeechPreprocessor(model.files, *model.config.transformer.encoder->speech));
@@ -104,7 +104,7 @@ absl::Status ResolveSounds(const TextRequest& request, const GenerationConfig& c
   const std::string job = request.speech_task.empty() ? config.task : request.speech_task;
   speech.translates = job == "translate";
   if (speech.language.empty() && job.empty()) {
-    // What older files say in their place.
+    // Older files have this key instead.
     const auto forced = [&](int64_t at) {
       const auto found = config.forced_decoder.find(at);
       return found == config.forced_decoder.end() ? -1 : found->second;
@@ -137,13 +137,13 @@ absl::Status ResolveSounds(const TextRequest& request, const GenerationConfig& c
           model.sampling.first_timestamp + *config.max_initial_timestamp;
     }
   }
-  // The start token and these have their positions, too.
+  // The start token and the prefix take positions, too.
   const int64_t left = model.config.transformer.positions - 1 - static_cast<int64_t>(prefix.size());
   if (left < 1) {
     return absl::InvalidArgumentError("the model has no positions for a text");
   }
   model.new_tokens = std::min(model.new_tokens, left);
-  // Of such a model transformers' max_length counts new tokens.
+  // For such a model transformers' max_length counts new tokens.
   if (!request.sampling.tokens && !config.max_new_tokens) {
     model.new_tokens = std::min(left, config.max_length.value_or(left));
   }

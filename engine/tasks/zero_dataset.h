@@ -9,7 +9,7 @@
 
 namespace spillway {
 
-// `make`: a batch of so many samples.
+// `make`: makes a batch of `count` samples.
 std::unique_ptr<Dataset> NewZeroDataset(const RunConfig& config,
                                         std::function<Batch(int64_t count)> make);
 

@@ -18,7 +18,7 @@ namespace {
 using torch::Tensor;
 using Parameters = std::vector<Tensor>;
 
-// Dropouts of adapters are told from the unit's own.
+// Distinguishes the dropout sites of adapters from the unit's own.
 constexpr int kFirstSite = 1 << 20;
 
 struct Adaptation {
@@ -28,10 +28,10 @@ struct Adaptation {
   bool freezes = false;
 };
 
-// Parameters of what is adapted, and how its forward is given them: shared by units and loss.
+// The adapters of a unit or of the loss, and the parameters that its forward gets.
 class Adapters {
  public:
-  // `own`: those of what is adapted.
+  // `own`: the parameters of the unit without adapters.
   Adapters(const std::vector<ParameterSpec>& own, Adaptation adaptation)
       : own_(own.size()), adaptation_(std::move(adaptation)), specs_(own) {
     const LoraConfig& config = adaptation_.config;
@@ -39,7 +39,7 @@ class Adapters {
       spec.frozen |= adaptation_.freezes && adaptation_.trained.count(spec.name) == 0;
     }
     for (const AdaptedWeight& weight : adaptation_.weights) {
-      // As torch.nn.Linear and Conv2d begin, which is what PEFT leaves A at.
+      // The initial values of torch.nn.Linear and Conv2d, which PEFT uses for A.
       const double bound = 1 / std::sqrt(static_cast<double>(weight.in));
       const Init init = config.init == LoraConfig::InitA::kGaussian
                             ? Init::Normal(0, 1 / static_cast<double>(weight.rank))
@@ -51,7 +51,7 @@ class Adapters {
 
   const std::vector<ParameterSpec>& specs() const { return specs_; }
 
-  // What the adapted one is given of `all`: own, then borrowed.
+  // Selects the parameters of the unit without adapters from `all`: own, then borrowed.
   Parameters Inner(const Parameters& all) const {
     Parameters inner(all.begin(), all.begin() + static_cast<int64_t>(own_));
     inner.insert(inner.end(), all.begin() + static_cast<int64_t>(specs_.size()), all.end());

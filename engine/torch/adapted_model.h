@@ -1,5 +1,5 @@
-// A model with LoRA adapters beside some of its matrices: any model whose units multiply by
-// UnitContext::Linear and say so (ParameterSpec::linear).
+// Adds LoRA adapters to some matrices of a model: any model whose units multiply by
+// UnitContext::Linear and declare it (ParameterSpec::linear).
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -14,9 +14,9 @@ struct AdaptedModel {
   AdapterLayout layout;
 };
 
-// The same units, each with its adapters' A and B behind its own parameters. `training`: all is
-// frozen but them and what the config trains besides. kInvalidArgument where a target is not there
-// or its unit cannot have one.
+// The units of `model`, each with its adapters' A and B after its own parameters. `training`:
+// everything is frozen except these and the config's other trained parameters. kInvalidArgument if
+// a target does not exist or its unit does not support one.
 absl::StatusOr<AdaptedModel> AdaptModel(const Model& model, const LoraConfig& config,
                                         bool training);
 

@@ -25,8 +25,8 @@ std::string AgentKey(const Launch& launch) {
   return absl::StrCat("spillway/", launch.job_id, "/", launch.restart, "/rank 0");
 }
 
-// Sets the value where it is not empty and none is there; the value that is there then, which is
-// waited for.
+// Stores the value if it is not empty and there is none; waits for a value and returns the stored
+// one.
 absl::StatusOr<std::string> ValueInAgentStore(const Launch& launch, const std::string& value,
                                               double deadline) {
   const auto left = [deadline] {

@@ -15,12 +15,12 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 constexpr int64_t kBlockRows = 128;
-// Probabilities of one sample in one block: with bf16, a few of these fit a core's
+// Size of one sample's probabilities in one block: with bf16, a few of these fit a core's
 // second-level cache.
 constexpr int64_t kBlockElements = int64_t{1} << 18;
 
-// How one sample's queries x keys x heads probabilities are cut. A function of their numbers alone:
-// masks must not depend on how samples are batched.
+// The partition of one sample's queries x keys x heads probabilities into blocks. It depends on
+// their numbers alone, since masks must not depend on how samples are batched.
 struct Blocks {
   Blocks(int64_t queries, int64_t keys, int64_t heads)
       : heads(heads),
@@ -37,9 +37,9 @@ struct Blocks {
   }
 
   int64_t heads;
-  int64_t rows;           // queries of a block
-  int64_t heads_at_once;  // heads of a block
-  int64_t per_group;      // blocks of one group of heads
+  int64_t rows;           // queries per block
+  int64_t heads_at_once;  // heads per block
+  int64_t per_group;      // blocks per group of heads
 };
 
 // Queries, keys and values, or their gradients: [samples, T, heads, size], of any strides.
@@ -54,7 +54,7 @@ Parts PartsOf(const Tensor& qkv, int64_t heads) {
 
 // [heads, queries + keys - 1] by distance -> [heads, queries, keys].
 Tensor BiasesByDistance(const Tensor& biases, int64_t keys) {
-  return biases.unfold(1, keys, 1).flip(1);  // the last query's came first
+  return biases.unfold(1, keys, 1).flip(1);  // the last query was first
 }
 
 class Attention {
@@ -86,7 +86,7 @@ class Attention {
     return out.flatten(2);
   }
 
-  // Writes all of `into`; the result is the gradient of the biases, in fp32, where there are some.
+  // Writes all of `into`; returns the gradient of the biases, in fp32, if there are any.
   Tensor Backward(const Tensor& gradient, const Parts& into) const {
     const Tensor out_gradient =
         gradient.contiguous().view({samples_, queries_, options_.heads, -1});
@@ -97,7 +97,7 @@ class Attention {
     for (int64_t head = 0; head < options_.heads; head += blocks_.heads_at_once) {
       const Parts group = Take(head);
       const Tensor mixed = Fold(Slice(out_gradient, 2, head).transpose(1, 2));
-      // Keys and values gather from every block of queries: in fp32, rounded once.
+      // Gradients of keys and values are summed over the blocks of queries: in fp32, rounded once.
       Tensor dk = torch::zeros(group.k.sizes(), group.k.options().dtype(torch::kFloat32));
       Tensor dv = torch::zeros(group.v.sizes(), dk.options());
       for (int64_t row = 0; row < queries_; row += blocks_.rows) {
@@ -112,7 +112,7 @@ class Attention {
   }
 
  private:
-  // -> the scores' gradient.
+  // Returns the scores' gradient.
   Tensor BackwardBlock(const Parts& group, const Tensor& out_gradient, int64_t head, int64_t row,
                        const Tensor& dq, Tensor& dk, Tensor& dv) const {
     const Tensor probabilities = Probabilities(group, head, row);
@@ -132,7 +132,7 @@ class Attention {
     return scores;
   }
 
-  // [samples * group, rows, keys] for the queries from `row` on and the keys they see.
+  // [samples * group, rows, keys] for the queries from `row` on and the keys that they attend to.
   Tensor Probabilities(const Parts& group, int64_t head, int64_t row) const {
     const int64_t rows = std::min(blocks_.rows, queries_ - row);
     const Tensor q = Score(group.q.narrow(1, row, rows));
@@ -149,7 +149,7 @@ class Attention {
       }
       return torch::_softmax(scores, -1, /*half_to_float=*/false);
     }
-    // Queries see keys up to themselves: only the last square has a masked half.
+    // Queries attend to keys up to themselves: only the last square has a masked half.
     scores.narrow(2, row, rows).add_(torch::full({rows, rows}, hidden, scores.options()).triu_(1));
     if (options_.window > 0 && options_.window < keys) {
       scores.add_(torch::full({rows, keys}, hidden, scores.options()).tril_(row - options_.window));
@@ -157,21 +157,21 @@ class Attention {
     return torch::_softmax(scores, -1, /*half_to_float=*/false);
   }
 
-  // Where the biases of a block's distances begin: those of its last query and the first key.
+  // First distance of a block's biases: between its last query and the first key.
   int64_t FirstDistance(int64_t row, int64_t rows) const { return queries_ - row - rows; }
 
-  // [group, rows, keys]: the biases of a block.
+  // The biases of a block: [group, rows, keys].
   Tensor Distances(int64_t head, int64_t row, int64_t rows, int64_t keys) const {
     return BiasesByDistance(
         Slice(biases_, 0, head).narrow(1, FirstDistance(row, rows), rows + keys - 1), keys);
   }
 
-  // Adds the gradients of a block's scores up, each distance's.
+  // Adds the gradients of a block's scores to the sum of each distance.
   void AddByDistance(const Tensor& scores, int64_t head, int64_t row, Tensor& sums) const {
     const int64_t rows = scores.size(1), keys = scores.size(2);
     const Tensor all = scores.view({samples_, -1, rows, keys}).sum(0, false, torch::kFloat32);
-    // Rows of one element more than there are distances, read as if they had none more, begin one
-    // further each: what has one distance is in one column.
+    // Rows are one element longer than the number of distances; read without it, each row is
+    // shifted by one more, so that equal distances are in one column.
     const Tensor skewed = torch::constant_pad_nd(all.flip(1), {0, rows})
                               .flatten(1)
                               .narrow(1, 0, rows * (rows + keys - 1))
@@ -215,10 +215,10 @@ class Attention {
   Blocks blocks_;
   Parts parts_;
   Tensor biases_;
-  torch::ScalarType type_;  // of what is computed
+  torch::ScalarType type_;  // dtype of the computation
 };
 
-// What backward needs besides tensors, in a form that an autograd context can hold.
+// The values that backward needs besides tensors, in a form for an autograd context.
 struct Saved : torch::CustomClassHolder {
   Saved(UnitContext context, AttentionOptions options)
       : context(std::move(context)), options(std::move(options)) {}
@@ -227,7 +227,7 @@ struct Saved : torch::CustomClassHolder {
 
   static c10::IValue Keep(const UnitContext& context, const AttentionOptions& options) {
     AttentionOptions kept = options;
-    kept.biases = Tensor();  // a variable
+    kept.biases = Tensor();  // a variable, saved separately
     return c10::IValue::make_capsule(c10::make_intrusive<Saved>(context, std::move(kept)));
   }
   static c10::intrusive_ptr<Saved> From(AutogradContext* autograd) {
@@ -235,7 +235,7 @@ struct Saved : torch::CustomClassHolder {
   }
 };
 
-// Queries, keys and values in one tensor, and so their gradients.
+// Queries, keys and values in one tensor, and also their gradients.
 class FusedFunction : public torch::autograd::Function<FusedFunction> {
  public:
   static Tensor forward(AutogradContext* autograd, const Tensor& qkv, const UnitContext& context,
@@ -313,7 +313,7 @@ Tensor AttendToSeen(const Tensor& queries, const Tensor& keys, const Tensor& val
         .repeat_interleave(options.heads / options.key_value_heads, 1);
   };
   const int64_t length = queries.size(0), seen = keys.size(0);
-  Tensor hidden;  // what a query must not see, where there is any
+  Tensor hidden;  // mask of a query's invisible keys, if any
   if (length > 1 || (options.window > 0 && options.window < seen)) {
     hidden =
         torch::ones({length, seen}, queries.options().dtype(torch::kBool)).tril_(seen - length);

@@ -1,5 +1,5 @@
-// Where LibTorch computes: in the host's memory, or in a device's. A plain value; what it points
-// to is owned by whoever opened the device (engine/torch/open_compute.h), or a test.
+// The place where LibTorch computes: host memory, or a device. A plain value; its pointers are
+// owned by the opener of the device (engine/torch/open_compute.h), or by a test.
 //
 //   CPU          where = CPU, device = null, no stream
 //   a GPU        where = cuda:0, its device (swap/device/cuda/cuda_device.h) and its compute stream
@@ -20,17 +20,17 @@ namespace spillway {
 
 struct ComputePlace {
   torch::Device where = torch::kCPU;
-  // Whose memory holds weights and gradient sums. Null: the host's.
+  // The device whose memory has weights and gradient sums. Null: the host.
   Device* device = nullptr;
-  // The device's compute stream, into which LibTorch puts its work. None: it computes at once.
+  // The device's compute stream, which receives LibTorch's work. None: it computes synchronously.
   std::optional<c10::Stream> stream = std::nullopt;
   TorchMemory* memory = HostTorchMemory();
 
   bool computes_at_once() const { return !stream.has_value() && where.is_cpu(); }
 };
 
-// While it lives LibTorch's current stream is the place's. Autograd's threads take over the
-// stream of each forward by themselves.
+// Makes the place's stream LibTorch's current one during its lifetime. Autograd's threads use the
+// stream of each forward.
 class ComputeScope {
  public:
   explicit ComputeScope(const ComputePlace& place) : guard_(place.stream) {}
@@ -39,19 +39,19 @@ class ComputeScope {
   c10::OptionalStreamGuard guard_;
 };
 
-// `tensor` there. Puts a copy into the current stream and does not wait for it.
+// Copies `tensor` to the place, in the current stream and without waiting.
 torch::Tensor BringTo(const ComputePlace& place, const torch::Tensor& tensor);
 
-// Waits until all that was put into the device's streams is done; at once where none is.
+// Waits until all work in the device's streams is done; returns at once without a device.
 absl::Status Settle(const ComputePlace& place);
 
-// Memory of a place that neither LibTorch nor a budget counts: stands in for an arena in dry
-// runs. Move-only.
+// Memory of a place that neither LibTorch nor a budget counts: replaces an arena in dry runs.
+// Move-only.
 class PlaceMemory {
  public:
-  // Contents undefined; kResourceExhausted where there is too little.
+  // Contents are undefined; kResourceExhausted if there is too little.
   static absl::StatusOr<PlaceMemory> Create(const ComputePlace& place, uint64_t bytes);
-  // All zero. Of the host's, what nobody writes to takes no memory.
+  // All zero. In host memory, pages that are never written take no memory.
   static absl::StatusOr<PlaceMemory> CreateZeroed(const ComputePlace& place, uint64_t bytes);
   ~PlaceMemory() { Free(); }
   PlaceMemory(PlaceMemory&& other) noexcept { *this = std::move(other); }

@@ -29,7 +29,7 @@ absl::StatusOr<double> MeasureMatrixFlops(DType dtype, const ComputePlace& place
     torch::Tensor product = torch::empty({kRows, 4 * kWidth}, options);
     const double began = MonotonicSeconds();
     double least = 0;
-    // The first one starts threads and builds kernels.
+    // The first repeat starts threads and builds kernels.
     for (int repeat = 0; repeat < 6; ++repeat) {
       RETURN_IF_ERROR(Settle(place));
       const double start = MonotonicSeconds();

@@ -1,4 +1,4 @@
-// How fast this machine multiplies matrices: for models that can't be run dry.
+// Measures the rate of matrix products on this machine, for models without a dry run.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -7,8 +7,8 @@
 
 namespace spillway {
 
-// Floating-point operations a second, of a product of two matrices about as large as a small
-// layer's, with LibTorch's threads as they are set. A few tenths of a second, 30 MiB.
+// Floating-point operations a second of a product of two matrices as large as in a small layer,
+// with LibTorch's current number of threads. Takes a few tenths of a second and 30 MiB.
 absl::StatusOr<double> MeasureMatrixFlops(DType dtype, const ComputePlace& place = {});
 
 }  // namespace spillway

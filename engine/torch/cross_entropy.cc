@@ -17,11 +17,11 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Logits whose fp32 intermediates stay in a core's second-level cache.
+// Number of logits whose fp32 intermediates stay in a core's second-level cache.
 constexpr int64_t kLogitBlockElements = int64_t{1} << 17;
 
-// Calls f(first, count) for blocks of rows, each on one thread: what a row gets does
-// not depend on the blocks. A device other than the CPU takes all rows at once.
+// Calls f(first, count) for blocks of rows, each on one thread: results do not depend on the
+// blocks. A device other than the CPU gets all rows at once.
 template <typename F>
 void ForRowBlocks(const Tensor& logits, F f) {
   const int64_t rows = logits.size(0);
@@ -53,8 +53,8 @@ class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
     });
     const Tensor valid = labels.ne(kIgnoredLabel);
     const Tensor ignored = valid.logical_not();
-    // An ignored label points at class 0, with weight 0. Others are checked by gather. (where
-    // would bring its scalar to a GPU, and wait for that.)
+    // An ignored label is replaced by class 0 with weight 0. gather checks the others. (where would
+    // copy its scalar to a GPU, and wait for that.)
     const Tensor classes = labels.masked_fill(ignored, 0).unsqueeze(1);
     Tensor picked = logits.gather(1, classes).squeeze(1).to(torch::kFloat64);
     if (means.defined()) {
@@ -86,7 +86,7 @@ class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
         context->saved_data["valid"].toTensor().to(torch::kFloat32).mul_(gradients[0]);
 
     const double smoothing = context->saved_data["smoothing"].toDouble();
-    const double label = 1 - smoothing;  // what of it no other class shares
+    const double label = 1 - smoothing;  // part that no other class shares
     const double shared = smoothing / static_cast<double>(logits.size(1));
     ForRowBlocks(logits, [&](int64_t first, int64_t count) {
       const Tensor block = logits.narrow(0, first, count);
@@ -114,7 +114,7 @@ class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
 
 Tensor CrossEntropySum(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
                        bool fp32_products, double smoothing, const Tensor& bias) {
-  // One that is undefined is none to LibTorch's functions only so.
+  // LibTorch's functions take an undefined tensor as absent only in an empty optional.
   const std::optional<Tensor> added = bias.defined() ? std::optional(bias) : std::nullopt;
   return CrossEntropy::apply(hidden, weight, labels, fp32_products, smoothing, added);
 }

@@ -1,6 +1,5 @@
-// The CUDA half of LibTorch behind an interface without CUDA's headers. Its implementation,
-// engine/torch/cuda/, is linked by the preset cuda alone; every other build answers that it has
-// none.
+// The CUDA part of LibTorch behind an interface without CUDA's headers. Only the preset cuda links
+// its implementation, engine/torch/cuda/; other builds have none.
 #pragma once
 
 #include <functional>
@@ -15,10 +14,10 @@
 
 namespace spillway {
 
-// A place to compute, opened; what `place` points to lives as long.
+// An open place to compute; the pointers of `place` are valid during its lifetime.
 class OpenedPlace {
  public:
-  // REQUIRES: its tensors and what was allocated of its device are gone.
+  // REQUIRES: its tensors and allocations on its device were freed.
   virtual ~OpenedPlace() = default;
   ComputePlace place;
 };
@@ -28,14 +27,14 @@ class CudaSupport {
  public:
   virtual ~CudaSupport() = default;
 
-  // The GPU of this rank (LOCAL_RANK). Makes the process's context there, to see what is free.
+  // The GPU of this rank (LOCAL_RANK). Creates the process's context there, to see the free memory.
   // kFailedPrecondition, with the remedy: no driver, one too old, no visible GPU, one older than
-  // Turing, one that does not compute in `dtype`. kUnavailable: another process has it to
-  // itself. kInvalidArgument: LOCAL_RANK is no GPU's.
+  // Turing, one that does not compute in `dtype`. kUnavailable: another process uses it
+  // exclusively. kInvalidArgument: no GPU has the number LOCAL_RANK.
   virtual absl::StatusOr<ComputeGpu> Find(DType dtype) = 0;
 
-  // Opens it, with deterministic algorithms and fp32 that is fp32: settings of LibTorch's for
-  // the whole process. Once.
+  // Opens it, and sets deterministic algorithms and exact fp32 in LibTorch for the whole process.
+  // Once.
   virtual absl::StatusOr<std::unique_ptr<OpenedPlace>> Open(const ComputeGpu& gpu) = 0;
 
   // A conversation with other ranks' GPUs, in the memory of the place's (cuda/nccl_ranks.h).
@@ -44,7 +43,7 @@ class CudaSupport {
       const ComputePlace& place, const std::function<bool()>& somebody_failed) = 0;
 };
 
-// Null where this build has none.
+// Null if this build has none.
 CudaSupport* LinkedCuda();
 
 }  // namespace spillway

@@ -16,7 +16,7 @@
 namespace spillway {
 namespace {
 
-// A commit's JSON has it.
+// Checks that the JSON of a commit can contain the name.
 absl::Status CheckModelName(absl::string_view what, const std::string& name) {
   if (ValidUtf8Prefix(name) == name.size()) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -24,7 +24,7 @@ absl::Status CheckModelName(absl::string_view what, const std::string& name) {
                    "\" is no UTF-8, and a commit could not say it: give another"));
 }
 
-// The names of a unit, or of the loss, and what parameters start with.
+// Checks the names and initial values of a unit's, or the loss's, parameters.
 absl::Status CheckSpecs(const std::string& unit, const std::vector<ParameterSpec>& specs) {
   RETURN_IF_ERROR(CheckModelName("unit", unit));
   for (const ParameterSpec& spec : specs) {

@@ -1,4 +1,4 @@
-// A model's units and parameters, laid out: what the engine knows of it without LibTorch.
+// Describes a model's units and parameters, laid out, for the parts of the engine without LibTorch.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -8,8 +8,8 @@
 
 namespace spillway {
 
-// Names, shapes and borrowing of `model`, laid out; what it or `rule` says is frozen.
-// kInvalidArgument for a model that contradicts itself (a borrowed parameter that is not there, no
+// Names, shapes and borrowing of `model`, laid out; parameters that it or `rule` freezes are
+// marked. kInvalidArgument for an inconsistent model (a borrowed parameter that does not exist, no
 // units, ...).
 absl::StatusOr<ModelDescription> DescribeModel(const Model& model, const FreezeRule& rule = {});
 

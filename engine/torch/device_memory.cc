@@ -19,7 +19,7 @@ namespace spillway {
 namespace {
 
 constexpr size_t kAlignment = 64;
-// From here on blocks are mapped, and kept for reuse.
+// Blocks of this size are mapped, and cached for reuse.
 constexpr size_t kLargeBytes = 256 * 1024;
 constexpr size_t kLargeGranule = 64 * 1024;
 
@@ -39,7 +39,7 @@ class BudgetedAllocator final : public c10::Allocator {
   void SetBudget(MemoryBudget* budget) {
     MutexLock lock(mutex_);
     TrimLocked();
-    // What is alive moves along.
+    // Live bytes move to the new budget.
     if (budget_ != nullptr) budget_->Subtract(live_);
     budget_ = budget;
     if (budget_ != nullptr) SPILLWAY_CHECK(budget_->TryAdd(live_));
@@ -88,7 +88,7 @@ class BudgetedAllocator final : public c10::Allocator {
     if (large) size = RoundUp(size, kLargeGranule);
     void* data = nullptr;
     if (large) {
-      // The smallest kept block that wastes little.
+      // The smallest cached block that wastes little.
       const auto it = kept_.lower_bound(size);
       if (it != kept_.end() && it->first <= size + size / 8) {
         size = it->first;
@@ -139,7 +139,7 @@ class BudgetedAllocator final : public c10::Allocator {
     }
   }
 
-  // False where the budget has no room, nothing being kept any more.
+  // False if the budget has no room, after all cached blocks are freed.
   bool TryCountLocked(size_t size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     while (budget_ != nullptr && !budget_->TryAdd(size)) {
       if (!DropOne(size)) return false;
@@ -147,8 +147,8 @@ class BudgetedAllocator final : public c10::Allocator {
     return true;
   }
 
-  // Gives back the smallest kept block that makes room for `size` bytes, or the largest.
-  // False where none is kept.
+  // Frees the smallest cached block that makes room for `size` bytes, or the largest one. False if
+  // there is none.
   bool DropOne(size_t size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (kept_.empty()) return false;
     const uint64_t used = budget_->used_bytes(), limit = budget_->limit_bytes();
@@ -194,7 +194,7 @@ void BudgetedAllocator::Delete(void* data) {
 
 void DeviceMemory::Install(MemoryBudget* budget) {
   static const bool installed = [] {
-    // What libraries take for themselves goes back to the system when they free it.
+    // Memory that libraries free is returned to the system.
     mallopt(M_MMAP_THRESHOLD, 512 * 1024);
     mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
     c10::SetCPUAllocator(&TheAllocator(), /*priority=*/100);

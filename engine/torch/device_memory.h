@@ -1,9 +1,8 @@
-// LibTorch's CPU memory, counted against the device budget.
+// Counts LibTorch's CPU memory against the device budget.
 //
-// Once installed every tensor LibTorch allocates on the CPU comes from here. Large
-// blocks are kept for reuse, so that a step does not fault the same pages in again and
-// again; what is kept counts as used, and is given back, no more of it than must be, before
-// anything is refused.
+// Once installed, this allocates all of LibTorch's CPU tensors. Large blocks are cached for reuse,
+// so that a step does not fault in the same pages repeatedly. Cached blocks count as used, and as
+// many as necessary are freed before an allocation is refused.
 #pragma once
 
 #include <cstdint>
@@ -15,28 +14,27 @@ namespace spillway {
 // Any thread after Install.
 class DeviceMemory {
  public:
-  // Makes `budget` the one that LibTorch's tensors count against; it must outlive every
-  // tensor. Past the limit an allocation throws a c10 error whose text names the budget.
-  // Call before the first tensor; again with another budget once all of the first are gone.
+  // Sets the budget of LibTorch's tensors, which must outlive them. Beyond its limit an allocation
+  // throws a c10 error whose text names the budget. Call before the first tensor; again with
+  // another budget once all tensors of the first are gone.
   static void Install(MemoryBudget* budget);
 
-  // Bytes beside tensors count against the budget, too: false where it has no room for them, when
-  // nothing more is kept for reuse. The same budget is installed when they are given back.
+  // Counts bytes that are not tensors against the budget, after freeing cached blocks if necessary;
+  // false if it has no room. They must be uncounted while the same budget is installed.
   static bool TryCount(uint64_t bytes);
   static void Uncount(uint64_t bytes);
 
-  // Bytes in live tensors now, and at their highest since the last reset; what is kept
-  // for reuse is not counted.
+  // Bytes in live tensors now, and their maximum since the last reset; without cached blocks.
   static uint64_t live_bytes();
   static uint64_t peak_live_bytes();
   static void ResetPeak();
-  // Bytes that count as used now: live ones, and what is kept for reuse.
+  // Bytes that count as used now: live tensors and cached blocks.
   static uint64_t held_bytes();
 
-  // Live tensors leave the processors' caches.
+  // Removes live tensors from the processors' caches.
   static void Evict();
 
-  // Gives back what is kept for reuse.
+  // Frees cached blocks.
   static void Trim();
 };
 

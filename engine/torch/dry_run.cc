@@ -22,11 +22,11 @@
 namespace spillway {
 namespace {
 
-// Two chunks of a loss need as much memory as any number: the second adds to what the first left.
-// So what does not fit is refused without computing the others.
+// Two chunks of a loss need as much memory as any number: the second one adds to the result of the
+// first. A run that does not fit is thus refused without computing the others.
 constexpr int64_t kLikeAll = 2;
 
-// Units that compute alike are of one kind, read alike, and have parameters alike.
+// Units with equal signatures have equal code, inputs and parameters.
 std::string Signature(const std::string& kind, const ModelDescription& model, int unit,
                       const std::vector<torch::Tensor>& inputs) {
   std::string text = absl::StrCat(kind, unit < model.first_backward() ? " without backward" : "");
@@ -44,12 +44,12 @@ std::string Signature(const std::string& kind, const ModelDescription& model, in
   return text;
 }
 
-// Of each parameter the first so many values are made, and repeated: all would take long. A prime,
-// so that no two rows of a matrix are the same, which would have no inverse.
+// Number of initial values computed for each parameter, which are then repeated: all would take
+// long. A prime, so that no two rows of a matrix are equal, which would make it singular.
 constexpr uint64_t kMadeValues = 65521;
 
-// Writes what a unit's parameters begin with to its weights, which are zero: what is packed stays
-// so. No memory of LibTorch's is used, which is measured.
+// Writes initial values to a unit's weights, which are zero; packed ones stay zero. Uses no memory
+// of LibTorch's, which is being measured.
 absl::Status WriteFirstWeights(const UnitDescription& unit, DType dtype, const ComputePlace& place,
                                WeightSource& first_weights, char* weights) {
   const ComputeScope scope(place);
@@ -72,7 +72,7 @@ absl::Status WriteFirstWeights(const UnitDescription& unit, DType dtype, const C
   return absl::OkStatus();
 }
 
-// Where LibTorch's own random numbers are; read without memory of its own likewise.
+// The state of LibTorch's own random generator, read without LibTorch's memory.
 std::string RandomState(const torch::Device& where) {
   const auto cpu = at::detail::getDefaultCPUGenerator();
   const at::mt19937_data_pod data = cpu.get<at::CPUGeneratorImpl>()->engine().data();
@@ -82,7 +82,7 @@ std::string RandomState(const torch::Device& where) {
   return state.append(static_cast<const char*>(more.const_data_ptr()), more.nbytes());
 }
 
-// Weights and gradient sums of one op. What stands in for arenas, and is counted as they are.
+// Weights and gradient sums of one op, in memory that replaces arenas and is counted like them.
 struct OpScratch {
   explicit OpScratch(TorchMemory* counted_by) : counted_by(*counted_by) {}
   OpScratch(const OpScratch&) = delete;
@@ -97,7 +97,7 @@ struct OpScratch {
     for (int u : op.weights) {
       const uint64_t n = model.units[u].flat_parameters + kParameterAlignment;
       ASSIGN_OR_RETURN(char* const weights, Take(place, n * DTypeBytes(dtype)));
-      // Written to: pages that were not would all be one, which stays in the cache.
+      // Zeroes are written: unwritten pages would all be the same one, which stays in the cache.
       memory.back().first.Zero(place, n * DTypeBytes(dtype));
       RETURN_IF_ERROR(WriteFirstWeights(model.units[u], dtype, place, first_weights, weights));
       buffers.weights.push_back(weights);
@@ -124,7 +124,7 @@ struct OpScratch {
     return memory.back().first.data();
   }
 
-  // REQUIRES: of the host.
+  // REQUIRES: the memory is the host's.
   void Evict() const {
     for (const auto& [data, bytes] : memory) EvictFromCaches(data.data(), bytes);
   }
@@ -133,7 +133,7 @@ struct OpScratch {
   uint64_t counted_bytes = 0;
   StepOp op;
   OpBuffers buffers;
-  std::vector<std::pair<PlaceMemory, uint64_t>> memory;  // and its bytes
+  std::vector<std::pair<PlaceMemory, uint64_t>> memory;  // and their sizes
 };
 
 }  // namespace
@@ -144,7 +144,7 @@ absl::Status DryRunner::MeasureUnit(int unit, bool once, UnitNeeds& needs) {
   const torch::Tensor input = micro.inputs[unit];
   TorchMemory& memory = *compute_.place_.memory;
   OpScratch scratch(&memory);
-  // As a step adds them up (engine/estimate/run_plan.h), but that an operation's are of one kind.
+  // The terms of a step's sums (engine/estimate/run_plan.h), if all operations are of one kind.
   const int64_t terms = compute_.options_.accumulate * (last ? compute_.LossChunks(micro) : 1);
   const bool rounded = compute_.place_.where.is_cpu() && compute_.options_.ranks == 1 && terms <= 2;
   RETURN_IF_ERROR(scratch.Fill(compute_.description_, unit, compute_.options_.dtype,
@@ -152,7 +152,7 @@ absl::Status DryRunner::MeasureUnit(int unit, bool once, UnitNeeds& needs) {
   const auto timed = [&](OpKind kind, Timings& timings) -> absl::Status {
     scratch.op.kind = kind;
     RETURN_IF_ERROR(Settle(compute_.place_));
-    // In a step other operations have been there since: nothing of this one is in a cache.
+    // In a step other operations have run since, so nothing of this one is in a cache.
     memory.Evict();
     if (compute_.place_.where.is_cpu()) scratch.Evict();
     const double began = clock_();
@@ -161,7 +161,7 @@ absl::Status DryRunner::MeasureUnit(int unit, bool once, UnitNeeds& needs) {
     timings.Add(clock_() - began);
     return absl::OkStatus();
   };
-  // A forward and its backward; `held`: bytes that the forward leaves alive.
+  // Runs a forward and its backward; `held`: bytes that stay allocated after the forward.
   const auto round_trip = [&](Timings& backward, uint64_t& held) -> absl::Status {
     micro.inputs[unit] = input;
     needs.output = micro.gradient = micro.inputs[unit + 1] = torch::Tensor();
@@ -251,24 +251,24 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
   RETURN_IF_ERROR(compute_.Begin(1, 1.0));
   compute_.dry_run_ = true;
   RETURN_IF_ERROR(compute_.batches_.LoadLargest());
-  // One micro-batch walks through the units; all of them leave checkpoints.
+  // One micro-batch passes through all units; each micro-batch of a step leaves checkpoints.
   const uint64_t micro_batches = compute_.options_.accumulate;
   MicroBatch& micro = compute_.batches_.all()[0];
-  const std::vector<StateBuffer> buffers = compute_.Buffers();  // as they are to be afterwards
+  const std::vector<StateBuffer> buffers = compute_.Buffers();  // to be restored afterwards
   DryRun found;
   std::map<std::string, UnitNeeds> kinds;   // by signature
   uint64_t checkpoints = 0, in_flight = 0;  // of the last unit
   uint64_t largest_op = 0;
-  // Each kind `once`, or as often as it takes to say how long it takes.
+  // Runs each kind `once`, or as often as its time requires.
   const auto walk = [&](bool once) -> absl::Status {
     found = {};
     checkpoints = 0;
-    std::vector<int> like;  // [unit] the one that was measured
+    std::vector<int> like;  // [unit] the unit measured in its place
     micro.Give(0, compute_.flow_, micro.batch.inputs);
     for (int unit = 0; unit < compute_.num_units(); ++unit) {
       const bool last = unit == compute_.num_units() - 1;
       const torch::Tensor input = micro.inputs[unit];
-      // A field stays where it is, with its batch.
+      // A field of the batch is not moved.
       const bool moves = compute_.flow_.reads_before(unit) && !last;
       found.memory.input_bytes.push_back(moves ? micro_batches * ((input.nbytes() + 63) / 64 * 64)
                                                : 0);
@@ -305,13 +305,13 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
   };
   try {
     RETURN_IF_ERROR(walk(/*once=*/true));
-    // A run that does not fit is refused, and nobody asks how long it would take.
+    // A run that does not fit is refused, so its times are not needed.
     if (!too_large_) RETURN_IF_ERROR(walk(/*once=*/false));
   } catch (const c10::Error& error) {
     return absl::InternalError(
         absl::StrCat("the dry run before step 1: ", error.what_without_backtrace()));
   }
-  // Every micro-batch also carries a gradient between backwards, at most a checkpoint's size.
+  // Between backwards every micro-batch also has a gradient, as large as a checkpoint at most.
   uint64_t largest_input = 0;
   for (const auto& [signature, needs] : kinds) {
     largest_input = std::max(largest_input, needs.shape.bytes);
@@ -323,7 +323,7 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
        std::initializer_list<const TextBatches*>{compute_.texts_, compute_.samples_}) {
     if (texts == nullptr) continue;
     largest_op = std::max(largest_op, TextLogitsBytes(*texts));
-    // Where one pass has no room for all beams of a text, the logits of some stay meanwhile.
+    // If a pass cannot take all beams of a text, the logits of earlier passes stay allocated.
     if (texts->together() > 1) text_bytes = TextLogitsBytes(*texts);
   }
   uint64_t data_bytes = micro.batch.inputs.nbytes() + micro.batch.labels.nbytes();
@@ -331,7 +331,7 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
   if (LookedUp(compute_.model_, compute_.description_) >= 0) {
     micro.Give(0, compute_.flow_, micro.batch.inputs);
     found.rows_looked_up = micro.inputs[0].numel() * compute_.options_.accumulate;
-    data_bytes *= 2;  // the next step's beside it
+    data_bytes *= 2;  // of this step and the next
   }
   data_bytes += micro.values.bytes() + compute_.buffers_.bytes();  // copies, until the backward
   RETURN_IF_ERROR(compute_.SetBuffers(buffers));
@@ -341,7 +341,7 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
   compute_.batches_.Clear();
   compute_.dry_run_ = false;
   kinds.clear();
-  const uint64_t largest_sum = checkpoints + largest_op;  // of one micro-batch, as run here
+  const uint64_t largest_sum = checkpoints + largest_op;  // of one micro-batch, as computed here
   found.graphs.reuse_bytes = memory.held_bytes() - std::min(memory.held_bytes(), largest_sum);
   RETURN_IF_ERROR(Settle(compute_.place_));
   memory.Trim();

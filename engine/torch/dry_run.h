@@ -1,4 +1,4 @@
-// The dry run: how much device memory computing takes, and how long, before step 1.
+// The dry run: measures device memory and time of the computation before step 1.
 #pragma once
 
 #include <torch/types.h>
@@ -15,22 +15,22 @@
 
 namespace spillway {
 
-// Computes one micro-batch with every kind of unit by the very functions of a step, with weights
-// such as the model begins with. The thread that computes; before the first step.
+// Computes one micro-batch with every kind of unit by the functions of a step, with weights like
+// the model's initial ones. Compute thread; before the first step.
 class DryRunner {
  public:
-  // `compute` outlives it. `clock` gives seconds.
+  // `compute` outlives the object. `clock` returns seconds.
   DryRunner(ModelCompute* compute, const std::function<double()>& clock)
       : compute_(*compute),
         first_weights_(compute->model_, compute->options_.seed),
         clock_(clock) {}
 
-  // kInternal where LibTorch fails; kResourceExhausted where memory is refused.
+  // kInternal if LibTorch fails; kResourceExhausted if memory is refused.
   absl::StatusOr<DryRun> Measure();
 
  private:
-  // What comes out of a unit. Those of all kinds together may be more than a step has at once,
-  // which keeps some elsewhere.
+  // The shape of a unit's output. The outputs of all kinds together may need more memory than a
+  // step, which moves some elsewhere.
   struct OutputShape {
     std::vector<int64_t> sizes, strides;
     torch::TensorOptions options;
@@ -39,13 +39,13 @@ class DryRunner {
     static OutputShape Of(const torch::Tensor& output);
     torch::Tensor Zeros() const;
   };
-  // When a kind of unit has run often enough to say what it takes. The first run also faults its
-  // memory in: what took no longer than kColdSeconds is run again. A process computes at half its
-  // speed for up to a second or two after its start, on some machines; so what takes its time is
-  // run again for as long as that makes it quicker.
+  // Decides how often a kind of unit is run until its time is known. The first run also faults its
+  // memory in: if it took at most kColdSeconds it is repeated. On some machines a process computes
+  // at half its speed for a second or two after its start, so long runs are repeated while they
+  // become faster.
   class Repeats {
    public:
-    // After a run of so many seconds.
+    // Call after each run, with its duration.
     bool Enough(double seconds) {
       spent_ += seconds;
       ++count_;
@@ -67,24 +67,24 @@ class DryRunner {
     double least_ = 0;
     int count_ = 0;
   };
-  // What one kind of unit takes, with one micro-batch.
+  // Time and memory of one kind of unit, for one micro-batch.
   struct UnitNeeds {
-    torch::Tensor output;  // until the next unit has it; undefined of the last unit
+    torch::Tensor output;  // until the next unit has it; undefined for the last unit
     OutputShape shape;
     uint64_t peak_bytes = 0;
     uint64_t graph_bytes = 0;
     Timings forward;
-    Timings backward;  // with the recomputed forward; of the last unit the loss
+    Timings backward;  // including recompute; for the last unit the loss
     Timings graph_backward;
     Repeats repeats;
     bool enough = false;
-    int unit = 0;  // that was measured
+    int unit = 0;  // the unit that was measured
   };
-  // Until it is known how long it takes, or `once`: then of a loss of many chunks only what shows
-  // its memory.
+  // Measures until the time is known, or `once`: then only those chunks of a loss that show its
+  // memory.
   absl::Status MeasureUnit(int unit, bool once, UnitNeeds& needs);
-  // MeasureUnit, which must leave LibTorch's own random numbers where they are. `like`: [unit] that
-  // was measured in place of each before this one.
+  // MeasureUnit, and a check that LibTorch's own random generator was not used. `like`: [unit] the
+  // unit measured in its place.
   absl::Status MeasureChecked(int unit, bool once, const std::vector<int>& like, UnitNeeds& needs);
 
   bool too_large_ = false;  // a unit needs more than the device's whole budget

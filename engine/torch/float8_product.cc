@@ -18,12 +18,12 @@ using torch::Tensor;
 
 constexpr torch::ScalarType kE4M3 = torch::kFloat8_e4m3fn, kE5M2 = torch::kFloat8_e5m2;
 
-// Elements that are rounded at once; on a GPU so many that it does not wait for launches.
+// Elements rounded at once; on a GPU enough that it does not wait for launches.
 constexpr int64_t kRounded = 1 << 20, kRoundedOnGpu = 8 << 20;
 
 double LargestOf(torch::ScalarType format) { return format == kE4M3 ? 448 : 57344; }
 
-// With zeros behind its rows and columns, so that there are whole 16s of both. Row by row.
+// Pads rows and columns with zeros to multiples of 16. Row-major.
 Tensor Padded(const Tensor& values) {
   const auto beyond = [](int64_t size) { return (16 - size % 16) % 16; };
   return torch::constant_pad_nd(values.view(torch::kUInt8),
@@ -50,9 +50,9 @@ Float8Matrix RoundToFloat8(const Tensor& x, torch::ScalarType format) {
                           torch::ones({}, x.options().dtype(torch::kFloat32))};
   if (x.numel() == 0) return rounded;
   const auto [low, high] = torch::aminmax(x);
-  // A tensor that lies there: a GPU does not divide by a number, but multiplies by its reciprocal.
+  // A tensor on the device: a GPU would multiply by the reciprocal of a number instead of dividing.
   const Tensor divisor = torch::full({}, largest, rounded.scale.options());
-  // Never 0, of which 0 / 0 would come.
+  // Positive, to avoid 0 / 0.
   rounded.scale = torch::maximum(high, low.neg())
                       .to(torch::kFloat32)
                       .div_(divisor)
@@ -69,7 +69,7 @@ Float8Matrix RoundToFloat8(const Tensor& x, torch::ScalarType format) {
 
 Tensor MultiplyFloat8(const Float8Matrix& a, const Float8Matrix& b, const Tensor& bias,
                       torch::ScalarType dtype) {
-  // An expert may have no tokens, which the operator need not know.
+  // An expert may have no tokens; the operator does not support that.
   const bool any = a.values.numel() > 0 && b.values.numel() > 0;
   if (any && a.values.is_cuda() && dtype != torch::kFloat32) {
     return MultiplyFloat8Natively(a, b, bias, dtype);

@@ -1,5 +1,5 @@
-// What a model, or its encoder, makes of some batches, unit by unit: no more than one unit's
-// weights need to be in memory at a time.
+// Computes the outputs of a model, or of its encoder, for some batches, unit by unit: at most one
+// unit's weights have to be in memory at a time.
 #pragma once
 
 #include <torch/types.h>
@@ -22,32 +22,31 @@ struct ForwardOptions {
   bool fp32_products = false;  // UnitContext::fp32_products
   int threads = 1;
   uint64_t device_memory_bytes = uint64_t{512} << 20;
-  ComputePlace place;  // what it points to outlives the pass
+  ComputePlace place;  // referenced objects outlive the pass
 };
 
 // Compute thread only. One at a time: LibTorch's memory counts against the newest one's budget.
 class ForwardPass {
  public:
-  // All outlive it. REQUIRES: no unit borrows, but for the loss unit.
+  // All outlive the object. REQUIRES: no unit borrows, except the loss unit.
   ForwardPass(const Model& model, WeightSource* weights, const ForwardOptions& options);
   ~ForwardPass();
 
-  // How many batches to give to Run at once, where the largest hidden state of one has so many
-  // bytes: 1 where all weights stay in memory, otherwise as many as have room, since each Run reads
-  // all weights anew.
+  // Number of batches per Run, if `hidden_bytes` is the largest hidden state of one: 1 if all
+  // weights stay in memory, otherwise as many as fit, since each Run reads all weights again.
   int64_t batches_at_once(uint64_t hidden_bytes) const;
 
-  // The last unit's outputs, or the encoder's where there is one, in fp32 and the host's memory, as
-  // in evaluation. A status that ends in exit code 3 where the budget has no room.
+  // The last unit's outputs, or the encoder's if there is one, in fp32 and host memory, as in
+  // evaluation. An error of exit code 3 if the budget has no room.
   absl::StatusOr<std::vector<torch::Tensor>> Run(const std::vector<Batch>& batches);
 
-  // The loss unit's logits of rows [rows, features] of such outputs, in fp32 and the host's memory.
-  // Errors as of Run.
+  // The loss unit's logits of rows [rows, features] of such outputs, in fp32 and host memory.
+  // Errors as for Run.
   absl::StatusOr<torch::Tensor> Logits(const torch::Tensor& rows);
 
  private:
   using Tensors = std::vector<torch::Tensor>;
-  // What LibTorch throws in `f` as a status.
+  // Converts exceptions of LibTorch in `f` to a status.
   template <typename T>
   absl::StatusOr<T> Caught(const std::function<absl::StatusOr<T>()>& f) const;
   absl::StatusOr<std::vector<torch::Tensor>> Compute(const std::vector<Batch>& batches);
@@ -63,9 +62,9 @@ class ForwardPass {
   const ForwardOptions options_;
   MemoryBudget budget_;
   uint64_t largest_unit_bytes_ = 0;
-  bool keeps_weights_ = false;    // all units', once they are read
+  bool keeps_weights_ = false;    // of all units, after the first read
   std::vector<Tensors> kept_;     // [unit]
-  std::vector<Tensors> buffers_;  // [unit], once its weights were first read
+  std::vector<Tensors> buffers_;  // [unit], after the first read of its weights
 };
 
 }  // namespace spillway

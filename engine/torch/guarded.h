@@ -1,4 +1,4 @@
-// LibTorch reports by exceptions; here they end.
+// Converts LibTorch's exceptions to a status.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -13,8 +13,8 @@
 
 namespace spillway {
 
-// Calls function(), and returns its status where it gives one. kResourceExhausted where memory is
-// refused, kInternal for anything else that it throws; both begin with `what`.
+// Calls function() and returns its status, if it returns one. kResourceExhausted if memory is
+// refused, kInternal for other exceptions; both begin with `what`.
 template <typename Function>
 absl::Status Guarded(const TorchMemory& memory, const std::string& what, Function function) {
   try {
@@ -25,7 +25,7 @@ absl::Status Guarded(const TorchMemory& memory, const std::string& what, Functio
       return function();
     }
   } catch (const c10::OutOfMemoryError& error) {
-    // What was kept for reuse has been given back, and the allocation tried again.
+    // Cached memory was freed before, and the allocation tried again.
     return absl::ResourceExhaustedError(
         absl::StrCat(what, ": ", memory.RefusalText(error.what_without_backtrace())));
   } catch (const c10::Error& error) {

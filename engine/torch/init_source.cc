@@ -10,14 +10,14 @@
 namespace spillway {
 namespace {
 
-// FNV-1a: streams must stay what they are, so the hash is written down here.
+// FNV-1a, implemented here since streams must never change.
 uint64_t StreamOf(const std::string& name) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const unsigned char c : name) hash = (hash ^ c) * 0x100000001b3;
   return hash;
 }
 
-// Element `at` of rows of `width`.
+// Element `at` of sinusoidal rows of `width`.
 float WaveAt(uint64_t at, int64_t width) {
   const auto half = static_cast<uint64_t>(width) / 2;
   const uint64_t position = at / width, column = at % width;

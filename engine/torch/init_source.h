@@ -1,5 +1,5 @@
-// First weights from ParameterSpec::init and the seed. A value depends on (seed,
-// name, element) only: not on tiles, order or placement.
+// First weights from ParameterSpec::init and the seed. A value depends only on (seed, name,
+// element): not on tiles, order or placement.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace spillway {
 
 class InitSource : public WeightSource {
  public:
-  // Keeps the specs of all parameters of `model`, not the model.
+  // Copies the specs of all parameters of `model`, and does not keep the model.
   InitSource(const Model& model, uint64_t seed);
 
   // NotFound for a name that the model does not have.

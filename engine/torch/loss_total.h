@@ -1,5 +1,5 @@
-// The sum of a step's losses, added up where they are computed and read once: on a GPU every
-// read of a number is a wait for all that was put into its stream.
+// The sum of a step's losses, computed on the device and read once: on a GPU every read of a number
+// waits for all work in its stream.
 #pragma once
 
 #include <torch/types.h>
@@ -16,20 +16,20 @@ class LossTotal {
   explicit LossTotal(const ComputePlace& place) : place_(place) {}
 
   void Clear();
-  // `loss`: one number, there.
+  // `loss`: one number, on the place.
   void Add(const torch::Tensor& loss);
-  // After the last Add, and before Read: sets the sum out for the host. Does not wait.
+  // Called after the last Add, and before Read: starts the copy to the host. Does not wait.
   void Send();
-  // As of the last Send. Waits until the device has come to it, and for nothing later.
+  // The sum of the last Send. Waits only until the device has copied it.
   double Read();
-  // What the last Read gave; where LibTorch computes at once, the sum so far.
+  // The result of the last Read; if LibTorch computes synchronously, the sum so far.
   double value() const { return value_; }
 
  private:
   const ComputePlace place_;
   double value_ = 0;
   torch::Tensor total_, sent_;    // fp64: on the device, and pinned
-  std::optional<c10::Event> at_;  // sent_ is there
+  std::optional<c10::Event> at_;  // the copy to sent_ is done
 };
 
 }  // namespace spillway

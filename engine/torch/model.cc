@@ -14,8 +14,8 @@
 namespace spillway {
 namespace {
 
-// Masks are a function of what they are for, so that backward makes them again instead of keeping
-// them. The same on activations (forward) and on gradients (backward).
+// Masks depend on their key only, so that backward recomputes them. Used for activations (forward)
+// and gradients (backward).
 torch::Tensor ApplyMasks(const torch::Tensor& x, double p, const DropoutKey& key,
                          const std::vector<int64_t>& samples) {
   const torch::Tensor in = x.contiguous();
@@ -107,7 +107,7 @@ uint64_t UnitContext::RandomBits(int64_t row, int site, uint64_t index) const {
 
 torch::Tensor UnitContext::Convolve(const torch::Tensor& x, const torch::Tensor& weight,
                                     int64_t stride, int64_t padding) const {
-  // Processors without products of 16 bits take many times as long for them: --compute.
+  // Processors without 16-bit products are many times slower with them: --compute.
   const auto product = products_.in_fp32 ? torch::kFloat32 : weight.scalar_type();
   const auto convolve = [&](const torch::Tensor& in, const torch::Tensor& kernels, int64_t by,
                             int64_t around) {
@@ -153,7 +153,7 @@ torch::Tensor UnitContext::Linear(const torch::Tensor& x, const torch::Tensor& w
               x.sizes(), ", weight ", weight.sizes(), ": x's last dimension must be weight's last");
   torch::Tensor y = product(x, weight, bias);
   for (const LinearAdapter& adapter : adapters_) {
-    // The matrix itself or its transposed view.
+    // Accepts the matrix itself or its transposed view.
     if (adapter.weight.data_ptr() != weight.data_ptr() || adapter.b.size(0) != weight.size(0) ||
         adapter.a.size(1) != weight.size(1)) {
       continue;

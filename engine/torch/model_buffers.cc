@@ -20,7 +20,7 @@ ModelBuffers::ModelBuffers(const Model& model, const torch::Device& where) {
   tensors_.emplace_back();
 }
 
-// Calls it with every buffer's name and tensor, in order.
+// Calls `visit` with every buffer's name and tensor, in order.
 template <typename Visit>
 void ModelBuffers::VisitAll(Visit visit) const {
   size_t next = 0;

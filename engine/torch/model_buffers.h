@@ -1,4 +1,4 @@
-// The buffers of a model's units as LibTorch sees them.
+// The buffers of a model's units as tensors.
 #pragma once
 
 #include <torch/types.h>
@@ -14,30 +14,30 @@ namespace spillway {
 // Compute thread; may throw LibTorch's exceptions.
 class ModelBuffers {
  public:
-  // Of their specs' values, in fp32 on `where`.
+  // Has the values of their specs, in fp32 on `where`.
   ModelBuffers(const Model& model, const torch::Device& where);
 
   bool empty() const { return names_.empty(); }
   uint64_t bytes() const;
-  // Of a unit, in the order in which it names them; what is done to them is done to all.
+  // A unit's buffers in its order; changes to the tensors change the buffers.
   const std::vector<torch::Tensor>& of(int unit) const { return tensors_[unit]; }
-  // The same as they are now.
+  // Copies of the current values.
   std::vector<torch::Tensor> CopyOf(int unit) const;
-  // Makes them these.
+  // Sets the values.
   void Set(int unit, const std::vector<torch::Tensor>& values);
 
-  // Units in order.
+  // All values, units in order.
   std::vector<StateBuffer> Values() const;
-  // kInvalidArgument where these are not the model's, which are named.
+  // kInvalidArgument, naming them, if these are not the model's buffers.
   absl::Status SetValues(const std::vector<StateBuffer>& values);
 
  private:
   template <typename Visit>
   void VisitAll(Visit visit) const;
 
-  std::vector<std::string> names_;                   // of all
+  std::vector<std::string> names_;                   // of all buffers
   std::vector<bool> whole_;                          // likewise
-  std::vector<std::vector<torch::Tensor>> tensors_;  // [unit]; none of the last
+  std::vector<std::vector<torch::Tensor>> tensors_;  // [unit]; none for the last one
 };
 
 }  // namespace spillway

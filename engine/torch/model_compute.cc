@@ -18,7 +18,7 @@
 namespace spillway {
 namespace {
 
-// The weights as leaves of a graph.
+// The weights as leaves of an autograd graph.
 std::vector<torch::Tensor> LeavesOf(const std::vector<ParameterView>& views,
                                     const GivenParameters& given) {
   std::vector<torch::Tensor> leaves;
@@ -28,7 +28,7 @@ std::vector<torch::Tensor> LeavesOf(const std::vector<ParameterView>& views,
   return leaves;
 }
 
-// Filled in the stream that uses them.
+// Initialised in the stream that uses them.
 ModelBuffers BuffersAt(const ComputePlace& place, const Model& model) {
   const ComputeScope scope(place);
   return ModelBuffers(model, place.where);
@@ -60,13 +60,13 @@ int64_t ModelCompute::evaluation_samples_at_once(uint64_t input_bytes) const {
 void ModelCompute::KeepGraphs(std::vector<bool> units) {
   SPILLWAY_CHECK(units.size() == num_units() && !units.back());
   keeps_graph_ = std::move(units);
-  // Without a backward there is nothing to keep it for.
+  // Without a backward no graph is needed.
   std::fill_n(keeps_graph_.begin(), first_backward_, false);
 }
 
 // --- Beginnings ---------------------------------------------------------------
 
-// A training step of no samples yet.
+// Begins a training step without samples.
 absl::Status ModelCompute::Begin(int64_t step, double loss_scale) {
   training_ = true;
   step_ = step;
@@ -195,7 +195,7 @@ void ModelCompute::Forward(int unit, const std::vector<ParameterView>& views,
     torch::Tensor output;
     std::vector<torch::Tensor> losses;
     if (keep) {
-      // A graph may have saved its buffers: those of the next micro-batch are others.
+      // A graph may have saved its buffers, so the next micro-batch gets copies.
       micro.buffers[unit] = buffers_.CopyOf(unit);
       micro.graphs[unit] = GraphOf(unit, micro, views);
       buffers_.Set(unit, micro.buffers[unit]);
@@ -210,7 +210,7 @@ void ModelCompute::Forward(int unit, const std::vector<ParameterView>& views,
       for (const torch::Tensor& loss : losses) loss_.Add(loss);
     }
     micro.buffers[unit] = std::move(before);
-    // In every placement the same: what is moved keeps its strides, but must have no gaps.
+    // Done in every placement: a moved tensor keeps its strides, but must have no gaps.
     if (!output.is_non_overlapping_and_dense()) output = output.contiguous();
     output = ApartFrom(lent, output);
     if (flow_.kept(unit)) micro.values.Keep(unit, output);
@@ -274,7 +274,7 @@ void ModelCompute::Loss(const std::vector<ParameterView>& views) {
     };
     const torch::Tensor labels = micro.batch.labels.flatten();
     const torch::Tensor hidden = micro.inputs[unit].detach().reshape({labels.numel(), -1});
-    const bool differentiates = training_ && unit > first_backward_;  // its input
+    const bool differentiates = training_ && unit > first_backward_;  // for its input
     torch::Tensor hidden_gradient = differentiates ? torch::empty_like(hidden) : torch::Tensor();
     for (int64_t row = 0; row < labels.numel() && row / chunk_rows < most_loss_chunks_;
          row += chunk_rows) {
@@ -320,7 +320,7 @@ void ModelCompute::NextLogits(const UnitContext& context,
   const torch::Tensor last = hidden.index({rows, micro.last_positions});
   const torch::Tensor logits = model_.loss->Logits(context, parameters, last);
   if (!logits.defined()) return;
-  // Weights may be overwritten from here on; the logits must not point into them.
+  // Weights may be overwritten from here on, so the logits must not alias them.
   micro.logits = logits.to(torch::kCPU, torch::kFloat32, /*non_blocking=*/false, /*copy=*/true);
 }
 
@@ -337,8 +337,8 @@ void ModelCompute::Judge(const UnitContext& context, const std::vector<torch::Te
   }
 }
 
-// Where computing is done by then, at once. Elsewhere at the end of a step, when the device is
-// long past its loss and has enough to do: waiting earlier would let it run dry.
+// If computation is synchronous, at once. Otherwise at the end of a step, when the device is far
+// past its loss and has enough work: an earlier wait would leave it idle.
 bool ModelCompute::ReadsLossAfter(const StepOp& op) const {
   if (place_.computes_at_once() || !training_) return op.kind == OpKind::kLoss;
   return op.kind != OpKind::kForward && op.unit == first_backward_;

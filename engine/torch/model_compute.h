@@ -1,5 +1,5 @@
-// A step's arithmetic with LibTorch: forwards, backwards (recomputed or from a kept graph)
-// and the loss, unit by unit on weights that the swap engine has put into memory.
+// A step's arithmetic with LibTorch: forwards, backwards (recomputed or from a kept graph) and the
+// loss, unit by unit on weights in the swap engine's memory.
 #pragma once
 
 #include <algorithm>
@@ -23,19 +23,19 @@
 namespace spillway {
 
 // On a GPU its methods only put work into `place.stream`, and wait once a step: for the loss, at
-// the end. So what an op reads and writes may be used by others only behind it in that stream.
+// the end. So the memory of an op may be reused by others only later in that stream.
 class ModelCompute : public StepCompute {
  public:
-  // All outlive it, what `place` points to included. `evaluation` may be null.
+  // All outlive the object, as do the pointers of `place`. `evaluation` may be null.
   ModelCompute(const Model& model, const ModelDescription& description, Dataset* data,
                Dataset* evaluation, const TrainOptions& options, const ComputePlace& place = {});
 
-  // Evaluations make texts by it from now on. Outlives it; null: none.
+  // Sets the generator of evaluations' texts. Outlives the object; null: none.
   void MakeTextsBy(TextMaker* texts) { texts_ = texts; }
-  // They write samples by it from now on, likewise.
+  // Sets the writer of evaluations' samples, likewise.
   void WriteSamplesBy(SampleWriter* samples) { samples_ = samples; }
 
-  // By a DryRunner (engine/torch/dry_run.h), which has it beside itself.
+  // Uses a temporary DryRunner (engine/torch/dry_run.h).
   absl::StatusOr<DryRun> MeasureNeeds() override;
   void KeepGraphs(std::vector<bool> units) override;
   int64_t training_samples() const override { return batches_.training_samples(); }
@@ -71,9 +71,9 @@ class ModelCompute : public StepCompute {
   absl::Status Begin(int64_t step, double loss_scale);
   absl::Status ClearLoss();
   UnitContext ContextOf(int unit, const MicroBatch& micro) const;
-  // That compute.
+  // Units that compute.
   int num_units() const { return description_.num_computing(); }
-  // Of the sum of a step's losses: its mean over the labels, times the loss scale.
+  // The gradient of the sum of a step's losses: 1 / labels, times the loss scale.
   double LossGradient() const;
   UnitGraph GraphOf(int unit, const MicroBatch& micro,
                     const std::vector<ParameterView>& views) const;
@@ -99,19 +99,19 @@ class ModelCompute : public StepCompute {
   const ComputePlace place_;
 
   ModelBuffers buffers_;
-  const int first_backward_;       // the unit that a step's backward ends with
+  const int first_backward_;       // the last unit of a step's backward
   std::vector<bool> keeps_graph_;  // [unit]
-  uint64_t step_bytes_ = 0;        // of data, inputs in flight and gradients of a step
-  uint64_t evaluation_bytes_ = 1;  // of a micro-batch: its data and one unit's input
+  uint64_t step_bytes_ = 0;        // data, inputs in flight and gradients of a step
+  uint64_t evaluation_bytes_ = 1;  // data and one unit's input of a micro-batch
   bool training_ = true;
-  bool dry_run_ = false;  // nothing is learnt, and no loss is wrong
+  bool dry_run_ = false;  // disables learning and checks of the loss
   int64_t step_ = 0;
   double loss_scale_ = 1;
   LossTotal loss_;
   std::vector<Judgement> judgements_;
   TextMaker* texts_ = nullptr;
   SampleWriter* samples_ = nullptr;
-  int64_t loss_rows_ = 1;                                           // of one chunk's, at most
+  int64_t loss_rows_ = 1;                                           // largest chunk
   int64_t most_loss_chunks_ = std::numeric_limits<int64_t>::max();  // fewer in a dry run
   std::vector<TextCounts> text_counts_;
   StepBatches batches_;

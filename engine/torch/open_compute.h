@@ -1,4 +1,4 @@
-// From --device to a place to compute. Compute thread.
+// Opens the device of --device. Compute thread.
 #pragma once
 
 #include <memory>
@@ -12,20 +12,19 @@ namespace spillway {
 // The GPU of this rank: CudaSupport::Find, or NoCudaInThisBuild.
 absl::StatusOr<ComputeGpu> FindComputeGpu(DType dtype);
 
-// ChooseDevice (engine/machine/device_choice.h) among what FindComputeGpu finds.
+// ChooseDevice (engine/machine/device_choice.h) with the result of FindComputeGpu.
 absl::StatusOr<DeviceChoice> ChooseComputeDevice(const std::string& device, DType dtype,
                                                  uint64_t device_memory_bytes);
 
-// Of the CPU, just that.
+// Opens the chosen GPU, or the CPU.
 absl::StatusOr<std::unique_ptr<OpenedPlace>> OpenCompute(const DeviceChoice& choice);
 
-// Budgets that were not given (0): of a GPU what it has free and of the host what it has,
-// otherwise both of the host's (engine/machine/memory_limits.h), which `processes` of this machine
-// share.
+// Sets budgets that are 0: for a GPU its free memory and the host's available memory; otherwise
+// parts of host memory (engine/machine/memory_limits.h), which `processes` share.
 void ChooseBudgets(const DeviceChoice& choice, uint64_t* device_bytes, uint64_t* host_bytes,
                    int processes = 1);
 
-// CheckGivenBudgets, where both are of the host's memory.
+// CheckGivenBudgets, if both budgets are host memory.
 absl::Status CheckGivenBudgets(const DeviceChoice& choice, uint64_t device_bytes,
                                uint64_t host_bytes, int processes);
 

@@ -8,8 +8,8 @@ namespace {
 
 using torch::Tensor;
 
-// to[rows[i]] += values[i], equal rows in order of i: they are sorted, stably. Rows are not
-// checked: LibTorch would wait for their largest.
+// to[rows[i]] += values[i], for equal rows in order of i, by a stable sort. Rows are not checked:
+// LibTorch would wait for their maximum.
 void AddInOrder(Tensor& to, const Tensor& rows, const Tensor& values) {
   const c10::List<std::optional<Tensor>> indices({std::optional<Tensor>(rows)});
   torch::_index_put_impl_(to, indices, values, /*accumulate=*/true, /*unsafe=*/true);
@@ -18,7 +18,7 @@ void AddInOrder(Tensor& to, const Tensor& rows, const Tensor& values) {
 }  // namespace
 
 Tensor SumRowsByToken(const Tensor& gradient, const Tensor& ids, int64_t rows) {
-  // fp32 sums of so many columns at once: 64 MiB, where all would be twice the result.
+  // fp32 sums computed at once: 64 MiB; all at once would be twice the result.
   constexpr int64_t kMostElements = int64_t{1} << 24;
   const int64_t width = gradient.size(1);
   const int64_t at_once = std::clamp<int64_t>(kMostElements / std::max<int64_t>(1, rows), 1, width);

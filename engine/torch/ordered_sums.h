@@ -1,5 +1,5 @@
-// Sums in a fixed order with LibTorch's operations, for devices on which its usual ones add
-// atomically. None of these waits for the device.
+// Sums in a fixed order with LibTorch's operations, for devices on which its usual ones use atomic
+// additions. None of these waits for the device.
 #pragma once
 
 #include <torch/types.h>

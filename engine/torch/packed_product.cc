@@ -19,8 +19,8 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Of `size` rows or columns, each of `other` elements, those that are unpacked at once: equal
-// pieces, of whole blocks where that can be.
+// Number of rows or columns, out of `size` with `other` elements each, that are unpacked at once:
+// equal pieces, of whole blocks if possible.
 int64_t PieceOf(int64_t size, int64_t other) {
   const int64_t most =
       std::max<int64_t>(1, PackedShape::kMostUnpacked / std::max<int64_t>(1, other));
@@ -30,8 +30,8 @@ int64_t PieceOf(int64_t size, int64_t other) {
   return ((size + pieces - 1) / pieces + kBlock - 1) / kBlock * kBlock;
 }
 
-// A code's values on a device. They are copied there once and stay: a copy from memory that is not
-// pinned waits for all that is in the stream.
+// The values of a code's table on a device. They are copied once and stay: a copy from memory that
+// is not pinned waits for all work in the stream.
 Tensor TableOn(const torch::Device& device, const float* values, int64_t count) {
   struct Table {
     torch::Device device;
@@ -39,12 +39,12 @@ Tensor TableOn(const torch::Device& device, const float* values, int64_t count) 
     Tensor tensor;
   };
   static Mutex& mutex = *new Mutex;
-  static std::vector<Table>& tables = *new std::vector<Table>;  // two a device
+  static std::vector<Table>& tables = *new std::vector<Table>;  // two per device
   const MutexLock lock(mutex);
   for (const Table& table : tables) {
     if (table.device == device && table.values == values) return table.tensor;
   }
-  // This once it is waited for, so that every stream finds them there.
+  // Waits for this copy, so that every stream can use it.
   const Tensor tensor =
       torch::from_blob(const_cast<float*>(values), {count}, torch::kFloat32).to(device);
   tables.push_back({device, values, tensor});

@@ -33,16 +33,16 @@ namespace {
 using Kind = MeasuredProduct::Kind;
 using torch::Tensor;
 
-// A product of these sizes runs at the rate of any larger one.
+// Larger products run at the same rate as these.
 constexpr int64_t kMostRows = 256, kMostFeatures = 1024, kMostVocabulary = 4096;
 constexpr int64_t kMostChannels = 128, kMostPictures = 4;
 constexpr int64_t kLossRows = 128;
 constexpr int64_t kMeasuredHeads = 4, kMeasuredHeadSize = 64;
-// Rounds over all products, each in both precisions: the first starts threads and builds kernels.
+// Rounds over all products in both precisions; the first one starts threads and builds kernels.
 constexpr int kMostRounds = 5;
 constexpr double kMostProbeSeconds = 0.8;
 
-// Adds a product of the full sizes to those that are measured alike.
+// Adds a product of the full sizes to a measured product with the same shape.
 class ProductList {
  public:
   void Add(Kind kind, double rows, double in, double out, int64_t kernel = 1) {
@@ -62,7 +62,7 @@ class ProductList {
     all_[{kind, cut.rows, cut.in, cut.out, kernel}] += times;
   }
 
-  // Softmax(q k^T) v of `samples` texts.
+  // Adds softmax(q k^T) v of `samples` texts.
   void AddAttention(double samples, double length, double width) {
     const auto rows = std::min<int64_t>(static_cast<int64_t>(length), kMostRows);
     const double whole = samples * length * length * width;
@@ -83,7 +83,7 @@ class ProductList {
   std::map<std::tuple<Kind, int64_t, int64_t, int64_t, int64_t>, double> all_;
 };
 
-// One forward and backward of `product`, as a layer of the run would make them.
+// One forward and backward of `product`, as in a layer of the run.
 class ProductRun {
  public:
   ProductRun(const MeasuredProduct& product, torch::ScalarType type) : product_(product) {
@@ -146,7 +146,7 @@ class ProductRun {
   Tensor x_, weight_, labels_;
 };
 
-// What the measured seconds depend on, as a key of the machine's profile.
+// Everything that affects the measured seconds, as a key of the machine's profile.
 std::string ProfileKeyOf(const std::vector<MeasuredProduct>& products,
                          const TrainOptions& options) {
   std::string key = absl::StrCat(
@@ -180,7 +180,7 @@ std::vector<int64_t> LargestMatrix(const ModelDescription& model, int unit) {
   return largest;
 }
 
-// Samples and length of a micro-batch, from what the data's largest one is.
+// Samples and length of a micro-batch, from the data's largest batch.
 absl::StatusOr<std::pair<int64_t, int64_t>> BatchShapeOf(Dataset& data, int64_t micro_batch) {
   ASSIGN_OR_RETURN(const std::optional<Batch> largest, data.Largest(1));
   Tensor inputs;
@@ -194,7 +194,7 @@ absl::StatusOr<std::pair<int64_t, int64_t>> BatchShapeOf(Dataset& data, int64_t 
   return std::make_pair(micro_batch, has_tokens ? inputs.size(1) : int64_t{1});
 }
 
-// The times of the profile, or new ones, which are kept there.
+// The times in the profile, or new ones, which are saved there.
 absl::StatusOr<PrecisionSeconds> FindPrecisions(const std::vector<MeasuredProduct>& products,
                                                 const TrainOptions& options,
                                                 const std::string& profile_path) {
@@ -209,7 +209,7 @@ absl::StatusOr<PrecisionSeconds> FindPrecisions(const std::vector<MeasuredProduc
                    MeasurePrecisions(products, options.dtype, MonotonicSeconds));
   MachineProfile measured;
   measured.SetProducts(key, {seconds.own, seconds.fp32, now});
-  // Without a place to keep them they are measured by each run.
+  // Without a profile each run measures them.
   if (!profile_path.empty()) {
     if (const absl::Status saved = SaveProfile(profile_path, machine, measured); !saved.ok()) {
       LogInfo(absl::StrCat("measured rates of products are not kept: ", saved.message()));
@@ -218,7 +218,7 @@ absl::StatusOr<PrecisionSeconds> FindPrecisions(const std::vector<MeasuredProduc
   return seconds;
 }
 
-// The dtype that an identity names for its products; none where it names none.
+// The dtype of products in an identity; none if it has none.
 std::optional<DType> ComputeIn(const std::vector<std::pair<std::string, std::string>>& identity) {
   for (const auto& [name, value] : identity) {
     if (name != "compute") continue;
@@ -229,7 +229,7 @@ std::optional<DType> ComputeIn(const std::vector<std::pair<std::string, std::str
   return std::nullopt;
 }
 
-// In words that FromFirstRank carries: the dtype and, behind a colon, why.
+// Encoded for FromFirstRank: the dtype and, after a colon, the reason.
 absl::StatusOr<std::string> Decide(const ModelDescription& model, Dataset& data, bool on_gpu,
                                    const std::vector<std::pair<std::string, std::string>>* identity,
                                    const TrainOptions& options, const NativeProducts& native) {

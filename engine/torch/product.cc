@@ -11,14 +11,14 @@ namespace {
 
 using torch::Tensor;
 
-// The fp32 copy of a block of a matrix, kept as long as the same is asked for.
+// The fp32 copy of a block of a matrix, kept while the same block is requested.
 class ConvertedBlock {
  public:
   explicit ConvertedBlock(const Tensor& whole) : whole_(whole) {}
 
   const Tensor& At(int64_t row, int64_t rows, int64_t column, int64_t columns) {
     if (!copy_.defined() || row != row_ || column != column_) {
-      copy_ = Tensor();  // its memory is the next one's
+      copy_ = Tensor();  // frees its memory for the next one
       copy_ = whole_.narrow(0, row, rows).narrow(1, column, columns).to(torch::kFloat32);
       std::tie(row_, column_) = std::pair(row, column);
     }

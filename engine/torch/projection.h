@@ -1,7 +1,7 @@
-// x @ weight + bias as a layer has it, with its gradients, whose products are an Arithmetic's:
-//   Operand Rounded(x)            an input or a weight as it is multiplied; it has t()
-//   Operand RoundedGradient(y)    the same of what comes back
-//   Multiply(a, b, bias, dtype)   a @ b + bias [n] (undefined: none) as a new matrix of that dtype
+// x @ weight + bias of a layer, and its gradients, with products by an Arithmetic:
+//   Operand Rounded(x): an input or a weight in the form that is multiplied; it has t()
+//   Operand RoundedGradient(y): the same for a gradient of the output
+//   Multiply(a, b, bias, dtype): a @ b + bias [n] (undefined: none) in a new matrix of dtype
 #pragma once
 
 #include <torch/autograd.h>
@@ -19,7 +19,7 @@ class Projection : public torch::autograd::Function<Projection<Arithmetic>> {
 
   // x [n, in], weight [in, out] of any strides, bias [out] (undefined: none) -> [n, out]
   static Tensor Of(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-    // One that is undefined is none to LibTorch's functions only so.
+    // LibTorch's functions take an undefined tensor as absent only in an empty optional.
     return Projection::apply(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
   }
 
@@ -41,7 +41,7 @@ class Projection : public torch::autograd::Function<Projection<Arithmetic>> {
     };
     Tensor of_x, of_weight, of_bias;
     if (context->needs_input_grad(0)) of_x = multiply(y, Arithmetic::Rounded(weight).t());
-    if (context->needs_input_grad(1)) {  // laid out as the weight is
+    if (context->needs_input_grad(1)) {  // in the layout of the weight
       const auto in = Arithmetic::Rounded(x);
       of_weight = weight.stride(0) == 1 ? multiply(y.t(), in).t() : multiply(in.t(), y);
     }

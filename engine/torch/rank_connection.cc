@@ -29,13 +29,13 @@ class Connection : public RankConnection {
 
   absl::Status Meet() { return meeting_.Meet(); }
 
-  // Once all have come.
+  // Call after all ranks have come.
   absl::Status Connect() {
     const ShardGrid& grid = options_.grid;
     std::vector<int> world(grid.size);
     std::iota(world.begin(), world.end(), 0);
     ASSIGN_OR_RETURN(world_, Talk("world", world));
-    // Before the conversations that depend on it who is in them.
+    // Compared before the conversations whose members depend on it.
     RETURN_IF_ERROR(CompareIdentities());
     ASSIGN_OR_RETURN(commits_, Talk("commits", world));
     if (grid.group > 1) {
@@ -54,7 +54,7 @@ class Connection : public RankConnection {
     const auto view = c10::make_intrusive<RankStoreView>(
         &meeting_.store(),
         std::chrono::milliseconds(static_cast<int64_t>(options_.timeout_seconds * 1000)));
-    // A rank that has none by now is not waited for in there.
+    // A rank without a GPU conversation by now would block the others there.
     RETURN_IF_ERROR(AllGatherCount(*world_, 0).status());
     if (group_) {
       ASSIGN_OR_RETURN(gpus.group,
@@ -84,7 +84,7 @@ class Connection : public RankConnection {
   }
 
   absl::Status FirstFailure(const absl::Status& own) override {
-    if (IsBecauseOfAnother(own)) return own;  // who says it itself
+    if (IsBecauseOfAnother(own)) return own;  // the other rank reports it
     return meeting_.FirstFailure(own);
   }
 
@@ -145,7 +145,7 @@ class Connection : public RankConnection {
 
 absl::StatusOr<std::unique_ptr<RankConnection>> RankConnection::Open(
     const ConnectOptions& options) {
-  // c10d warns of what nobody can mend (hosts without names), and writes of its errors what we say.
+  // c10d warns of what users cannot change (hosts without names), and its errors are reported here.
   setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);
   c10::initLogging();
   FailWritesToNobody();

@@ -28,13 +28,13 @@ namespace {
 constexpr char kOutcomeKey[] = "outcome";
 constexpr char kStopKey[] = "stop";  // the signal that stops ranks that connect
 constexpr char kAllCame[] = "all came";
-constexpr auto kPause = std::chrono::milliseconds(20);  // between two looks at what others do
-// Rank 0's thread that listens answers at once, whatever its others do.
+constexpr auto kPause = std::chrono::milliseconds(20);  // interval of polling the others' state
+// Rank 0's listening thread answers at once, whatever its other threads do.
 constexpr double kTableSeconds = 60;
-// Of a rank that ends: the others give it ten seconds.
+// For a rank that ends: the others give it ten seconds.
 constexpr double kLastAnswerSeconds = 4;
 
-// Where a rank listens for those of its conversations; without one it does where the ranks meet.
+// Address of a rank's own listener for conversations; if missing, it is that of the meeting place.
 std::string PlaceKey(int rank) { return absl::StrCat("at/", rank); }
 
 std::string PlaceOf(const Launch& launch) {
@@ -48,13 +48,13 @@ absl::Status CannotListen(const Launch& launch, absl::string_view why, int error
       "): give another MASTER_PORT, or the address of a network of this machine as MASTER_ADDR"));
 }
 
-// As in torch, the interface that a user names is where other ranks connect to this one.
+// As in torch, other ranks connect to the interface that the user names.
 const char* NamedInterface() {
   const char* name = std::getenv("GLOO_SOCKET_IFNAME");
   return name == nullptr || *name == '\0' ? nullptr : name;
 }
 
-// Where the text is the number of a signal that came to another rank, it has come here, too.
+// If the text is the number of a signal that came to another rank, this rank receives it, too.
 absl::Status StopAs(const std::string& text) {
   int signal = 0;
   const std::vector<int> handled = StopSignal::Handled();
@@ -121,7 +121,7 @@ absl::Status RankMeeting::FirstFailure(const absl::Status& own) {
 
 absl::Status RankMeeting::Leave() {
   const auto left = store_->Add("left", 1);
-  if (launch_.rank > 0) return absl::OkStatus();  // where rank 0 is gone all is said
+  if (launch_.rank > 0) return absl::OkStatus();  // if rank 0 is gone, the failure is known
   const double until = MonotonicSeconds() + 10;
   while (table_.Add("left", 0).value_or(0) < launch_.world && MonotonicSeconds() < until) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -129,7 +129,7 @@ absl::Status RankMeeting::Leave() {
   return left.status();
 }
 
-// The first address of MASTER_ADDR, which a cluster may make later than the job's ranks.
+// The first address of MASTER_ADDR, which a cluster may register after the ranks have started.
 absl::StatusOr<RankAddress> RankMeeting::MasterAddress(int port) const {
   while (true) {
     const auto found = ResolveRankHost(launch_.master_address, port, wait_);
@@ -144,8 +144,8 @@ absl::StatusOr<RankAddress> RankMeeting::MasterAddress(int port) const {
   }
 }
 
-// A socket that is bound to the address of MASTER_ADDR, or to all of this machine where that is
-// not one by which others reach it.
+// A socket bound to the address of MASTER_ADDR, or to all addresses of this machine if others do
+// not reach it by that one.
 absl::StatusOr<UniqueFd> RankMeeting::Bind() {
   if (launch_.master_socket >= 0) {
     fcntl(launch_.master_socket, F_SETFD, FD_CLOEXEC);
@@ -158,14 +158,14 @@ absl::StatusOr<UniqueFd> RankMeeting::Bind() {
   int error = 0;
   absl::StatusOr<UniqueFd> bound;
   if (!ranks_elsewhere || !master.is_loopback()) {
-    // Torchrun's agent listens at the port itself, on the machine of rank 0 as a rule.
+    // Torchrun's agent listens at the port itself, usually on the machine of rank 0.
     bound = BindRankSocket(
         launch_.agent_store ? OwnAddressTowards(master).value_or(master) : master, &error);
     if (bound.ok()) return bound;
     if (error != EADDRNOTAVAIL) return CannotListen(launch_, bound.status().message(), error);
   }
-  // A name for this machine that is a loopback address here (Debian's 127.0.1.1), or an address
-  // that is translated on its way (a Kubernetes service's).
+  // The name may be a loopback address on this machine (Debian's 127.0.1.1), or an address that is
+  // translated (a Kubernetes service's).
   bound = BindRankSocketToAll(port, &error);
   if (!bound.ok()) return CannotListen(launch_, bound.status().message(), error);
   LogWarning(absl::StrCat("rank 0 listens on all networks of this machine, because MASTER_ADDR ",
@@ -225,7 +225,7 @@ absl::StatusOr<std::string> RankMeeting::MissingRanks() {
   return absl::StrCat(missing.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing, ", "));
 }
 
-// What becomes of the meeting as far as this rank knows; "" where it has to wait.
+// The meeting's outcome as far as this rank knows; "" if it has to wait.
 absl::StatusOr<std::string> RankMeeting::Outcome() {
   if (StopSignal::received() != 0) return std::to_string(StopSignal::received());
   const bool late = MonotonicSeconds() >= wait_.deadline;
@@ -240,7 +240,7 @@ absl::StatusOr<std::string> RankMeeting::Outcome() {
       "them longer: --collective-timeout)");
 }
 
-// Who knows first what becomes of the meeting says it for all, so that all go on or none does.
+// The first rank that knows the outcome publishes it, so that all continue or none does.
 absl::Status RankMeeting::AwaitAll() {
   if (members_ != nullptr) {
     const RankAddress own = members_->address();
@@ -259,7 +259,7 @@ absl::Status RankMeeting::AwaitAll() {
   }
   if (listener_ != nullptr) listener_->Begin();
   if (outcome == kAllCame) return absl::OkStatus();
-  // The others, who look every 20 ms, are to read it in this process's table.
+  // The other ranks poll this process's table every 20 ms, and must be able to read the outcome.
   if (launch_.rank == 0) std::this_thread::sleep_for(std::chrono::seconds(1));
   failed_ = true;
   RETURN_IF_ERROR(StopAs(outcome));
@@ -272,10 +272,10 @@ RankListenerOptions RankMeeting::ListenerOptions(RankStore* store) const {
   listener.rank = launch_.rank;
   listener.store = store;
   if (store != nullptr) {
-    // One that is started again in its place listens elsewhere.
+    // A rank that is restarted in its place listens elsewhere.
     listener.left = [store](int rank) { (void)store->Erase(PlaceKey(rank)); };
   }
-  // All ranks may come at the same moment.
+  // All ranks may connect at the same moment.
   listener.most_strangers = kMostRankStrangers + launch_.world;
   return listener;
 }
@@ -292,7 +292,7 @@ absl::Status RankMeeting::ListenForMembers(const RankAddress& own) {
   return absl::OkStatus();
 }
 
-// OK while no rank has failed or was stopped: one that has will not connect.
+// OK while no rank has failed or was stopped: such a rank will not connect.
 absl::Status RankMeeting::OthersGoOn() {
   if (const int signal = StopSignal::received(); signal != 0) {
     (void)store_->SetIfAbsent(kStopKey, std::to_string(signal));

@@ -1,6 +1,6 @@
-// Where the ranks of a run meet: rank 0 listens and keeps a table for all; the others connect to it
-// and tell there where they listen themselves, for the conversations that follow. Compute thread,
-// but for what says otherwise.
+// The meeting of a run's ranks: rank 0 listens and has a table for all; the others connect to it
+// and publish there the addresses where they listen for further conversations. Compute thread,
+// unless stated otherwise.
 #pragma once
 
 #include <memory>
@@ -21,29 +21,29 @@ class RankMeeting {
  public:
   RankMeeting(const Launch& launch, double timeout_seconds);
 
-  // Waits until all ranks have come. Errors as of RankConnection::Open.
+  // Waits until all ranks have come. Errors as for RankConnection::Open.
   absl::Status Meet();
 
   // The table. REQUIRES: Meet. Any thread.
   RankStore& store() { return *store_; }
 
-  // For a conversation of that name sockets to all members, in their order, an invalid one for this
-  // rank: it connects to those below it and is connected to by those above. kUnavailable where a
-  // rank has failed meanwhile. REQUIRES: Meet was OK.
+  // Sockets to all members for the conversation `name`, in their order, invalid for this rank: it
+  // connects to lower ranks and accepts connections of higher ones. kUnavailable if a rank has
+  // failed meanwhile. REQUIRES: Meet was OK.
   absl::StatusOr<std::vector<UniqueFd>> ConnectMembers(const std::string& name,
                                                        const std::vector<int>& members);
-  // All conversations are connected: nobody but a rank that is started twice has anything to look
-  // for here any more.
+  // All conversations are connected: further connections can only come from a rank that was started
+  // twice, and are refused.
   void EndConnecting();
 
-  // What ended the run (AgreeOnFirstFailure). Where the way to rank 0 is cut that takes some
-  // seconds. Any thread.
+  // The failure that ended the run (AgreeOnFirstFailure). Takes some seconds if rank 0 cannot be
+  // reached. Any thread.
   absl::Status FirstFailure(const absl::Status& own);
   // Rank 0, which has the table, leaves last.
   absl::Status Leave();
 
  private:
-  // Rank 0's side, and that of the others.
+  // Opens rank 0's side, or that of another rank.
   absl::Status Open();
   absl::Status Join();
   absl::StatusOr<RankAddress> MasterAddress(int port) const;
@@ -65,12 +65,12 @@ class RankMeeting {
   const double timeout_seconds_;
   const RankIdentity identity_;
   RankWait wait_;
-  RankZeroPlace rank_zero_;  // for the others
-  bool failed_ = false;      // the meeting's outcome says why
-  RankTable table_;          // rank 0's
+  RankZeroPlace rank_zero_;  // on the other ranks
+  bool failed_ = false;      // the meeting's outcome has the reason
+  RankTable table_;          // on rank 0
   std::unique_ptr<RemoteRankStore> remote_;
-  RankStore* store_ = nullptr;  // either of them
-  // Rank 0's, and that of this rank's conversations where it has one of its own.
+  RankStore* store_ = nullptr;  // to either of these
+  // Rank 0's listener, and this rank's own for conversations, if it has one.
   std::unique_ptr<RankListener> listener_, members_;
 };
 

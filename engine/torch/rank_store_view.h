@@ -1,5 +1,5 @@
-// A RankStore as NCCL's part of LibTorch wants its store: it throws where the RankStore fails, and
-// waits for keys by asking for them.
+// Adapts a RankStore to the store interface of LibTorch's NCCL: throws if the RankStore fails, and
+// polls for keys.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace spillway {
 
 class RankStoreView : public c10d::Store {
  public:
-  // `store` outlives it.
+  // `store` outlives the object.
   RankStoreView(RankStore* store, std::chrono::milliseconds timeout)
       : c10d::Store(timeout), store_(*store) {}
 

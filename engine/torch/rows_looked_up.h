@@ -1,4 +1,4 @@
-// Which parts of a model's first unit a step reads where that unit looks rows of a matrix up.
+// Finds the parts of a model's first unit that a step reads, if the unit looks up rows of a matrix.
 #pragma once
 
 #include <vector>
@@ -10,12 +10,13 @@
 
 namespace spillway {
 
-// The parameter of the first unit that it looks up (Unit::looks_up), if it is trained as a whole;
-// -1: none.
+// The parameter of the first unit that it looks up (Unit::looks_up), if it is entirely trained; -1:
+// none.
 int LookedUp(const Model& model, const ModelDescription& description);
 
-// The tiles that hold the rows of `looked_up` which these read, and all other parameters of the
-// first unit. REQUIRES: looked_up of LookedUp, and inputs where the first unit has them.
+// The tiles with the rows of `looked_up` that these micro-batches read, and with all other
+// parameters of the first unit. REQUIRES: looked_up from LookedUp, and inputs if the first unit has
+// them.
 FirstRead TilesLookedUp(const ModelDescription& description, int looked_up,
                         const StateLayout& layout, const std::vector<MicroBatch>& micro_batches);
 

@@ -14,7 +14,7 @@
 namespace spillway {
 namespace {
 
-// What a dataset gave for so many samples. Beginnings of texts have no labels.
+// Checks a dataset's batch for `samples` samples. Beginnings of texts have no labels.
 absl::Status CheckBatch(const Batch& batch, int64_t samples, bool has_labels) {
   absl::Status status;
   const auto check = [&](const std::string& what, const torch::Tensor& tensor, bool flat) {
@@ -34,7 +34,7 @@ absl::Status CheckBatch(const Batch& batch, int64_t samples, bool has_labels) {
     check(absl::StrCat("field \"", name, "\""), field, false);
   }
   if (!has_labels) return status;
-  check("labels", batch.labels, true);  // a sample's may lie one behind the other
+  check("labels", batch.labels, true);  // labels may be flattened over samples
   if (!status.ok() || batch.labels.scalar_type() == torch::kInt64 ||
       batch.labels.is_floating_point()) {
     return status;
@@ -44,7 +44,7 @@ absl::Status CheckBatch(const Batch& batch, int64_t samples, bool has_labels) {
       ": they must be int64, or floating where they are numbers (Dataset::Get, Draw, Largest)"));
 }
 
-// What moving a tensor takes: its bytes, aligned as LibTorch's own are.
+// Size of a moved tensor: its bytes, aligned like LibTorch's.
 uint64_t MovedBytes(const torch::Tensor& tensor) { return (tensor.nbytes() + 63) / 64 * 64; }
 
 }  // namespace
@@ -60,8 +60,8 @@ void MicroBatch::MoveInput(int unit, const OpBuffers& buffers, const ComputePlac
   if (place.where.is_cpu()) {
     std::memcpy(to, input.data_ptr(), input.nbytes());
   } else {
-    // It may be gone for LibTorch before it has been copied: what takes its place comes later
-    // in the same stream.
+    // LibTorch may reuse the memory before it has been copied: the new content comes later in the
+    // same stream.
     ViewAt(to, input.sizes(), input.strides(), input.scalar_type(), torch::kCPU)
         .copy_(input, /*non_blocking=*/true);
   }
@@ -140,7 +140,7 @@ absl::Status StepBatches::LoadBeginnings(absl::Span<const TextBeginning> texts,
 absl::Status StepBatches::LoadLargest() {
   now_ = {};
   const int64_t size = options_.micro_batch;
-  const int64_t number = options_.rank * options_.accumulate;  // among those of step 1
+  const int64_t number = options_.rank * options_.accumulate;  // among the micro-batches of step 1
   const std::vector<int64_t> samples =
       SamplesFrom(options_.order, options_.seed, data_->size(), number * size, size);
   ASSIGN_OR_RETURN(now_, Load(size, number * size, [&](int64_t begin, int64_t, MicroBatch&) {

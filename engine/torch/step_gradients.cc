@@ -57,7 +57,7 @@ void StepGradients::Complete(const OpBuffers& buffers) {
 void StepGradients::FillGaps(int unit, char* sums, uint64_t bytes_each) const {
   const UnitDescription& described = description_.units[unit];
   TensorKernels& kernels = KernelsOf(where_);
-  // [zero_from, end): what is to be zero so far.
+  // [zero_from, end): the pending range to be zeroed.
   uint64_t zero_from = 0, end = 0;
   const auto zero_up_to = [&](uint64_t to) {
     if (to <= zero_from) return;

@@ -1,4 +1,4 @@
-// The sums of a step's gradients, where the swap engine has put memory for them.
+// The sums of a step's gradients, in memory of the swap engine.
 #pragma once
 
 #include <torch/types.h>
@@ -12,19 +12,19 @@
 
 namespace spillway {
 
-// Its methods put work into the current stream and wait for nothing. Compute thread.
+// Its methods put work into the current stream without waiting. Compute thread.
 class StepGradients {
  public:
-  // `description` outlives it. Gradients are of `dtype`, and lie at `where`.
+  // `description` outlives the object. Gradients have `dtype`, and are on `where`.
   StepGradients(const ModelDescription& description, torch::ScalarType dtype, torch::Device where);
 
-  // Before an op. Sums that nothing has been added to yet hold whatever was there before.
+  // Call before an op. Sums to which nothing was added yet are uninitialized.
   void Open(const OpBuffers& buffers);
-  // Adds what came out for `views`; undefined gradients are zero. Throws LibTorch's exceptions,
-  // also for a third term of sums that are rounded.
+  // Adds gradients for `views`; undefined ones are zero. Throws LibTorch's exceptions, also for a
+  // third term of sums that are rounded.
   void Add(const std::vector<ParameterView>& views, const std::vector<torch::Tensor>& gradients);
-  // After it: the sums of the op's own unit are whole. What no gradient has reached, and the gaps
-  // between parameters, read as zero.
+  // Call after the op: the sums of the op's own unit are complete. Parameters without gradient, and
+  // the gaps between parameters, become zero.
   void Complete(const OpBuffers& buffers);
 
  private:
@@ -33,7 +33,7 @@ class StepGradients {
   const ModelDescription& description_;
   const torch::ScalarType dtype_;
   const torch::Device where_;
-  std::vector<std::vector<int64_t>> terms_;  // [unit][parameter] In its sums, in this step.
+  std::vector<std::vector<int64_t>> terms_;  // [unit][parameter] terms in its sums in this step
 };
 
 }  // namespace spillway

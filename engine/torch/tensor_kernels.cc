@@ -13,7 +13,7 @@
 namespace spillway {
 namespace {
 
-// Elements that are worth a thread.
+// Minimum number of elements per thread.
 constexpr int64_t kGrain = 64 * 1024;
 constexpr int64_t kZeroGrain = int64_t{1} << 20;  // bytes
 
@@ -46,8 +46,8 @@ class CpuKernels final : public TensorKernels {
 
   void Dropout(const DropoutKey& key, double p, const std::vector<int64_t>& samples,
                const torch::Tensor& in, const torch::Tensor& out) override {
-    // What one thread takes at a time. DropoutApply cuts ranges as it likes: the size
-    // changes no bit.
+    // Elements that one thread processes at a time. DropoutApply accepts any ranges: the size does
+    // not affect bits.
     constexpr int64_t kRange = 16384;
     const DType dtype = DTypeOf(in, "Dropout");
     const int64_t per_sample = in.numel() / in.size(0);

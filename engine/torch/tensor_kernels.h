@@ -1,8 +1,8 @@
-// Arithmetic of our own on LibTorch's tensors, by the device they are on: what has to give the
-// same bits everywhere, and what LibTorch has no operation for.
+// Our own arithmetic on LibTorch's tensors, by device: operations that must give the same bits on
+// all devices, and those that LibTorch lacks.
 //
-// The CPU's are here; those of CUDA (engine/torch/cuda/cuda_kernels.h) plug themselves in where
-// the build has them, as LibTorch's own do.
+// The CPU's kernels are here; those of CUDA (engine/torch/cuda/cuda_kernels.h) register themselves
+// if the build has them, like LibTorch's own.
 #pragma once
 
 #include <torch/types.h>
@@ -15,8 +15,8 @@
 
 namespace spillway {
 
-// Called on the compute thread and, from backwards, on autograd's. Where tensors have a stream,
-// work is put into LibTorch's current one, and nothing waits. Throws LibTorch's exceptions.
+// Called on the compute thread and, from backwards, on autograd's. On a device with streams, work
+// is put into LibTorch's current one without waiting. Throws LibTorch's exceptions.
 class TensorKernels {
  public:
   virtual ~TensorKernels() = default;
@@ -24,23 +24,24 @@ class TensorKernels {
   // sums[i] = (first ? 0 : sums[i]) + gradient[i], in fp32. `gradient`: contiguous, of a run's
   // dtype; `sums`: memory of the same device.
   virtual void AccumulateGradient(const torch::Tensor& gradient, float* sums, bool first) = 0;
-  // The same for sums in the gradient's dtype, of two terms at most (engine/numeric/optimizer.h).
+  // AccumulateGradient for sums in the gradient's dtype, of at most two terms
+  // (engine/numeric/optimizer.h).
   virtual void AccumulateRounded(const torch::Tensor& gradient, void* sums, bool first) = 0;
   virtual void FillZero(void* data, uint64_t bytes) = 0;
   // out = DropoutApply(in) (engine/numeric/random.h) with the mask of samples[i] for row i;
-  // key.sample is not used. Both contiguous, of one shape and dtype.
+  // key.sample is ignored. Both contiguous, of one shape and dtype.
   virtual void Dropout(const DropoutKey& key, double p, const std::vector<int64_t>& samples,
                        const torch::Tensor& in, const torch::Tensor& out) = 0;
 };
 
-// Throws for a device that has none.
+// Throws for a device without kernels.
 TensorKernels& KernelsOf(const torch::Device& device);
 
-// From now on `kernels` are those of all devices of that type; it outlives its use. Null: none.
-// Gives those before (null: none had been plugged in). Not beside computing.
+// Sets the kernels of all devices of that type, which outlive their use. Null: none. Returns the
+// previous ones (null: none). REQUIRES: nothing is computing.
 TensorKernels* PlugInKernels(torch::DeviceType type, TensorKernels* kernels);
 
-// The run's dtype that `x` has; throws for other ones. `what` is doing the asking.
+// The run's dtype of `x`; throws for other ones. `what` names the caller.
 DType DTypeOf(const torch::Tensor& x, const char* what);
 
 }  // namespace spillway

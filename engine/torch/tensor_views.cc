@@ -24,7 +24,7 @@ torch::Tensor ViewAt(void* data, torch::IntArrayRef sizes, torch::IntArrayRef st
                      torch::ScalarType type, const torch::Device& where) {
   const torch::TensorOptions options = torch::TensorOptions().dtype(type);
   if (where.is_cpu()) return torch::from_blob(data, sizes, strides, options);
-  // Told whose memory it is, LibTorch need not ask the driver.
+  // With the device given, LibTorch does not query the driver.
   return at::for_blob(data, sizes)
       .strides(strides)
       .options(options.device(where))
@@ -51,7 +51,7 @@ GivenParameters Give(const std::vector<ParameterView>& views) {
   return Give(views, weights);
 }
 
-// By addresses: a leaf of a graph is a view of its own of what the unit was given.
+// Compares addresses, since a graph's leaf is a separate view of the unit's parameter.
 torch::Tensor ApartFrom(const std::vector<torch::Tensor>& given, const torch::Tensor& output) {
   if (!output.defined() || !output.has_storage()) return output;
   const auto begin = [](const torch::Tensor& tensor) {

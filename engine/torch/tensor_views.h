@@ -1,4 +1,4 @@
-// Parameters as LibTorch sees them: views of weights that the swap engine holds.
+// Parameters as tensors: views of weights in the swap engine's memory.
 #pragma once
 
 #include <torch/types.h>
@@ -14,24 +14,24 @@ namespace spillway {
 
 torch::ScalarType ScalarTypeOf(DType dtype);
 
-// A tensor on memory that it does not own, on whichever device.
+// A tensor on memory that it does not own, on any device.
 torch::Tensor ViewAt(void* data, torch::IntArrayRef sizes, torch::IntArrayRef strides,
                      torch::ScalarType type, const torch::Device& where);
 
-// Where a parameter is in an op's buffers.
+// The place of a parameter in an op's buffers.
 struct ParameterView {
   int unit = 0;
   int parameter = 0;
-  torch::Tensor weights;  // of a packed matrix its bytes, [shape.bytes()] uint8
+  torch::Tensor weights;  // for a packed matrix its bytes, [shape.bytes()] uint8
   std::optional<PackedShape> packed;
-  std::vector<int64_t> shape;                 // as the unit declares it
-  torch::ScalarType dtype = torch::kFloat32;  // the run's
+  std::vector<int64_t> shape;                 // declared by the unit
+  torch::ScalarType dtype = torch::kFloat32;  // dtype of the run
   bool frozen = false;
-  char* sums = nullptr;  // null where the op has no gradients, or none of this one
+  char* sums = nullptr;  // null if the op has no gradients, or none of this parameter
   bool rounded_sums = false;
 };
 
-// What a unit is given of its parameters.
+// The parameters in the form that a unit gets.
 struct GivenParameters {
   std::vector<torch::Tensor> tensors;
   std::vector<PackedMatrix> packed;  // for UnitContext::WithPacked
@@ -42,12 +42,12 @@ GivenParameters Give(const std::vector<ParameterView>& views,
                      const std::vector<torch::Tensor>& tensors);
 GivenParameters Give(const std::vector<ParameterView>& views);
 
-// A unit's output, or a gradient: as it is, or a copy where it is a view of what the unit was
-// `given`, such as parameters. In that memory there may be something else by the time it is read.
+// A unit's output or a gradient: unchanged, or a copy if it is a view of the unit's arguments
+// (`given`), such as parameters, whose memory may be reused before it is read.
 torch::Tensor ApartFrom(const std::vector<torch::Tensor>& given, const torch::Tensor& output);
 
-// The parameters of `unit` in the order in which its Forward takes them: own, then
-// borrowed. `where`: whose addresses the op's buffers are, as LibTorch calls it.
+// The parameters of `unit` in the order in which its Forward takes them: own, then borrowed.
+// `where`: LibTorch's device of the op's buffers.
 std::vector<ParameterView> ViewsOf(const Model& model, const ModelDescription& description,
                                    DType dtype, int unit, const OpBuffers& buffers,
                                    const torch::Device& where = torch::kCPU);

@@ -7,7 +7,7 @@
 namespace spillway {
 namespace {
 
-// What looking at one text's logits takes, in fp32, in times their bytes: scores, their order and
+// Memory for choosing a token, in fp32, as a multiple of the logits' bytes: scores, their order and
 // sums.
 constexpr int64_t kLookedAt = 12;
 

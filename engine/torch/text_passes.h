@@ -1,4 +1,4 @@
-// Texts that an evaluation makes by passes over all weights, within the memory of a training step.
+// Texts generated in evaluations by passes over all weights, within the memory of a training step.
 #pragma once
 
 #include <torch/types.h>
@@ -14,17 +14,17 @@
 
 namespace spillway {
 
-// How many at once: as many as the memory of the last operation of a training step, which holds the
-// logits of `loss_rows` labels in the run's dtype, has room for; up to `samples_at_once`.
+// Number of texts at once: as many as fit the memory of a training step's last operation, which has
+// the logits of `loss_rows` labels in the run's dtype; at most `samples_at_once`.
 int64_t TextsAtOnce(int64_t loss_rows, DType dtype, int64_t samples_at_once);
 
-// Of the logits of as few as must be together.
+// Memory for the smallest number of logits that must be used together.
 uint64_t TextLogitsBytes(const TextBatches& texts);
 
-// `pass` computes what `batches` has loaded.
+// `pass` computes the batches that `batches` has loaded.
 class TextPasses : public NextTokens {
  public:
-  // All outlive it.
+  // All outlive the object.
   TextPasses(StepBatches& batches, TextBatches& texts, int64_t at_once,
              const std::function<absl::Status()>& pass)
       : batches_(batches), texts_(texts), at_once_(at_once), pass_(pass) {}

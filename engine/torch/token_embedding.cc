@@ -18,8 +18,8 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Occurrences of tokens: `order` lists positions token by token, each token's in
-// ascending order; token i owns order[starts[i]] up to order[starts[i + 1]].
+// Occurrences of tokens: `order` lists positions token by token, each token's in ascending order;
+// token i has order[starts[i]] up to order[starts[i + 1]].
 struct Occurrences {
   explicit Occurrences(const std::vector<int64_t>& ids) : order(ids.size()) {
     std::iota(order.begin(), order.end(), 0);
@@ -36,7 +36,7 @@ struct Occurrences {
   std::vector<size_t> starts;
 };
 
-// Row i of `out`: the sum of the i-th token's rows.
+// Row i of `out` becomes the sum of the i-th token's rows.
 template <typename T>
 void SumRows(const T* gradient, int64_t width, const Occurrences& occurrences, T* out) {
   at::parallel_for(0, occurrences.tokens(), 1, [&](int64_t begin, int64_t end) {

@@ -10,8 +10,8 @@
 namespace spillway {
 namespace {
 
-// Of what a process may take beside its budgets (kProcessBaseBytes): before its first step it takes
-// half of that, and small runs are measured whatever their budgets.
+// Part of a process's memory beside its budgets (kProcessBaseBytes): half of that is in use before
+// the first step, and small runs are measured with any budgets.
 constexpr uint64_t kSpareBytes = uint64_t{64} << 20;
 
 class HostMemory final : public TorchMemory {

@@ -1,4 +1,4 @@
-// LibTorch's memory where it computes: the host's (engine/torch/device_memory.h) or a GPU's.
+// LibTorch's memory on its compute device: the host's (engine/torch/device_memory.h) or a GPU's.
 // Compute thread.
 #pragma once
 
@@ -15,49 +15,48 @@ class TorchMemory {
  public:
   virtual ~TorchMemory() = default;
 
-  // Tensors count against `budget` from now on, which outlives them. Of a GPU they get what is
-  // free of it now: arenas have been reserved before. Null: no limit. REQUIRES: the host's live
-  // ones fit.
+  // Counts tensors against `budget` from now on, which outlives them. On a GPU they get its current
+  // free memory, since arenas were reserved before. Null: no limit. REQUIRES: the host's live
+  // tensors fit.
   virtual void SetBudget(MemoryBudget* budget) = 0;
-  // The same where all that is alive fits; an error for which ExitCodeOf gives 3 where it does not.
+  // SetBudget if all live tensors fit; otherwise an error of exit code 3.
   absl::Status MoveTo(MemoryBudget* budget);
-  // Counts memory that is no tensor's against the budget, too, as of what stands in for an arena:
-  // false where it has no room. Where arenas are not in the budget there is always some.
+  // Counts other memory against the budget, too, such as a dry run's replacement of an arena: false
+  // if there is no room. If arenas are not in the budget there is always room.
   virtual bool TryCount(uint64_t bytes) { return true; }
   virtual void Uncount(uint64_t bytes) {}
-  // What a dry run may take: a budget of `device_memory_bytes`, or more where the memory has it, so
-  // that a refusal can say how much is needed. Of the host's memory that is little more than both
-  // budgets, which nothing else has taken by then.
+  // Memory for a dry run: a budget of `device_memory_bytes`, or more if it is available, so that a
+  // refusal can name the need. In host memory that is slightly more than both budgets, which are
+  // unused by then.
   uint64_t DryRunBytes(uint64_t device_memory_bytes, uint64_t host_memory_bytes) const {
     return std::max(device_memory_bytes, dry_run_bytes(device_memory_bytes + host_memory_bytes));
   }
 
-  // Bytes in live tensors now, and at their highest since the last ResetPeak.
+  // Bytes in live tensors now, and their maximum since the last ResetPeak.
   virtual uint64_t live_bytes() const = 0;
   virtual uint64_t peak_live_bytes() const = 0;
   virtual void ResetPeak() = 0;
-  // Live ones leave the processors' caches, where they are in the host's memory.
+  // Removes live tensors from the processors' caches, if they are in host memory.
   virtual void Evict() {}
-  // Live ones, and what is kept for reuse.
+  // Bytes of live tensors and cached blocks.
   virtual uint64_t held_bytes() const = 0;
-  // Gives back what is kept for reuse.
+  // Frees cached blocks.
   virtual void Trim() = 0;
 
-  // Device memory that is taken beside tensors and arenas, as far as it has shown: a GPU's
-  // context, what libraries take for themselves, gaps between tensors. To be asked for after a
-  // dry run, when no tensor is left.
+  // Device memory beside tensors and arenas, as observed so far: a GPU's context, memory of
+  // libraries, gaps between tensors. Call after a dry run, when no tensor exists.
   virtual uint64_t overhead_bytes() = 0;
 
-  // Of an allocation that was refused: what was needed and the flag to change. `said`:
-  // LibTorch's own words.
+  // Text for a refused allocation: the bytes needed and the flag to change. `said`: LibTorch's
+  // message.
   virtual std::string RefusalText(const std::string& said) const = 0;
 
  private:
-  // What the memory has for a dry run. `budgets_bytes`: of both.
+  // Available memory for a dry run. `budgets_bytes`: sum of both budgets.
   virtual uint64_t dry_run_bytes(uint64_t budgets_bytes) const = 0;
 };
 
-// The host's, which DeviceMemory counts.
+// The host's memory, which DeviceMemory counts.
 TorchMemory* HostTorchMemory();
 
 }  // namespace spillway

@@ -49,7 +49,7 @@ absl::Status FinishWith(const TrainHooks& hooks, const StateSource& source) {
   return Guarded(*HostTorchMemory(), "TrainHooks::at_end", [&] { return hooks.at_end(source); });
 }
 
-// The trained state: this rank's own, or with several that of all, at the first one.
+// Exports the trained state: this rank's own, or with several ranks that of all, on the first one.
 absl::Status FinishTrained(const TrainHooks& hooks, const TrainOptions& options,
                            const ModelDescription& description, const StepCompute& compute,
                            Trainer& trainer, const RankGroups& ranks) {
@@ -77,8 +77,8 @@ absl::Status FinishTrained(const TrainHooks& hooks, const TrainOptions& options,
   return finished.ok() ? ended : finished;
 }
 
-// The state of the last commit, which is that of the last step: by the first rank, for which the
-// others wait.
+// Exports the state of the last commit, which is that of the last step: by the first rank, while
+// the others wait.
 absl::Status FinishCommitted(const TrainHooks& hooks, const TrainOptions& options,
                              RunStorage& storage, const RankGroups& ranks) {
   const std::unique_ptr<PatientRanks> world = PatientRanks::Among(ranks);
@@ -96,7 +96,7 @@ absl::Status FinishCommitted(const TrainHooks& hooks, const TrainOptions& option
   return AgreeAll(world.get(), finished);
 }
 
-// Of a run that has finished: an export that is there is not made again, in whatever dtype.
+// The existing export of a finished run, of whatever dtype, which is not made again.
 std::string ExportThatStays(const RunStorage& storage) {
   for (const char* last : {"model/config.json", "adapter/adapter_config.json"}) {
     const std::string path = absl::StrCat(storage.output(), "/", last);
@@ -108,8 +108,8 @@ std::string ExportThatStays(const RunStorage& storage) {
   return "";
 }
 
-// What --resume does where the run has finished and its state was freed: nothing, or an error where
-// it is to take more steps. None: it is no such run, or --persist may have its commit.
+// The result of --resume if the run has finished and its state was freed; an error if it should
+// take more steps. None: it is no such run, or --persist may have its commit.
 absl::StatusOr<std::optional<TrainResult>> FinishedAndFreed(TrainOptions options, bool by_epochs,
                                                             int64_t data_size, Collectives* world) {
   if (!options.resume || !options.persist.empty()) return std::nullopt;
@@ -179,7 +179,7 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   RETURN_IF_ERROR(ChooseComputeByMeasuring(description, data, choice.gpu.has_value(),
                                            committed ? &committed->identity : nullptr, ranks.world,
                                            &options));
-  // What else decides the numbers; it is no rank's choice, and so not what ranks must agree on.
+  // These values also affect numbers, but ranks do not choose them, so need not agree on them.
   options.identity.emplace_back("device", choice.gpu ? "cuda" : "cpu");
   options.identity.emplace_back("LibTorch", TORCH_VERSION);
   options.identity.emplace_back("instruction set", at::get_cpu_capability());
@@ -214,7 +214,7 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   ASSIGN_OR_RETURN(const std::unique_ptr<OpenedPlace> opened, OpenCompute(choice));
   ComputePlace place = opened->place;
   if (hooks.device != nullptr) place.device = hooks.device;
-  RankConnection::OnGpu gpus;  // ends before what is opened
+  RankConnection::OnGpu gpus;  // destroyed before the opened place
   if (connection != nullptr && choice.gpu) {
     ASSIGN_OR_RETURN(gpus, connection->ConnectGpus(*LinkedCuda(), place));
     ranks.group = gpus.group.get();
@@ -249,7 +249,7 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
         RETURN_IF_ERROR(Guarded(*place.memory, "TrainHooks::at_start",
                                 [&] { return hooks.at_start(options); }));
       }
-      // The model's own code throws as it likes.
+      // The model's own code may throw.
       RETURN_IF_ERROR(Guarded(*place.memory, "training", [&]() -> absl::Status {
         ASSIGN_OR_RETURN(result, trainer->Run());
         return absl::OkStatus();
@@ -263,7 +263,7 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   return result;
 }
 
-// That a rank which has failed is still there.
+// Reports that a failed rank stays until its copy is complete.
 void SayIfACopyIsMade(RunStorage& storage, const absl::Status& failure) {
   CommitCopies* const copies = storage.copies();
   if (copies == nullptr || copies->WaitFor(0)) return;
@@ -308,7 +308,7 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
   Launch launch;
   if (options.ranks > 1) {
     ASSIGN_OR_RETURN(launch, ReadLaunch(ThisEnvironment(), std::nullopt));
-    // Of files that have no place of each rank's own the first rank writes its.
+    // Only the first rank writes files that are not rank-specific.
     if (options.rank > 0) {
       options.tensorboard.clear();
       options.trace.path.clear();
@@ -340,13 +340,13 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
   if (connection == nullptr) return result;
   if (!result.ok()) {
     const absl::Status failure = connection->FirstFailure(result.status());
-    // Others see this rank gone, and ask why, before the storage waits for a copy under way.
+    // Disconnects first, so that others learn of the failure before the storage waits for a copy.
     connection.reset();
     if (storage != nullptr) SayIfACopyIsMade(*storage, failure);
     return failure;
   }
   storage.reset();
-  // All is done here, but whoever is gone now took the whole job's end with it.
+  // All work is done, but a rank that is gone now may not have ended properly.
   if (const absl::Status closed = connection->Close(); !closed.ok()) {
     return connection->FirstFailure(closed);
   }

@@ -17,13 +17,13 @@
 namespace spillway {
 namespace {
 
-// Beside what connects the ranks, and what connects without being one.
+// Files besides connections to ranks and to strangers.
 constexpr rlim_t kOtherFiles = 64 + kMostRankStrangers;
-// What the limit is raised to where more is allowed.
+// The limit is raised to this value if that is allowed.
 constexpr rlim_t kManyFiles = 65536;
 
-// With every other rank a socket in each conversation of which both are (three at most), one for
-// the first rank's table, and one while it connects.
+// For every other rank a socket in each common conversation (three at most), one for the first
+// rank's table, and one while it connects.
 absl::Status AllowConnections(int ranks) {
   const rlim_t needed = 5 * static_cast<rlim_t>(ranks - 1) + kOtherFiles;
   rlimit limit = {};
@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<RankConnection>> ConnectRanks(const TrainOptions&
   connect.launch = launch;
   connect.grid = GridOf(options);
   connect.timeout_seconds = options.collective_timeout_seconds;
-  // What the others must have been told, too.
+  // Settings that must be the same for all ranks, too.
   absl::StrAppend(
       &connect.identity, "output: ", options.output, "\nsteps: ", options.steps,
       "\nranks: ", options.ranks, "\nshard: ", static_cast<int>(options.shard),
@@ -77,7 +77,7 @@ absl::StatusOr<std::unique_ptr<RankConnection>> ConnectRanks(const TrainOptions&
                  : "none",
       "\npredict-with-generate: ", texts.makes_texts ? "yes" : "no",
       "\nsample-prompts: ", texts.writes_samples ? "yes" : "no",
-      // Its path may be another on each machine.
+      // The path may differ between machines.
       "\npersist: ", options.persist.empty() ? "no" : "yes", "\nkeep: ", options.keep,
       "\nmax-bytes-written: ", options.max_bytes_written);
   for (const auto& [name, value] : RunIdentity(options)) {

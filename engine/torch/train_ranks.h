@@ -1,4 +1,4 @@
-// What a rank does before its training: meets the others, and agrees with them on what computes.
+// Prepares a rank's training: connects it with the others, and agrees with them on the device.
 #pragma once
 
 #include <memory>
@@ -12,23 +12,22 @@
 
 namespace spillway {
 
-// Which texts evaluations write (TrainHooks).
+// The texts that evaluations write (TrainHooks).
 struct EvaluationTextUse {
   bool makes_texts = false;
   bool writes_samples = false;
 };
 
-// Null where the run has one rank. kCancelled where a signal came before it had begun (StopSignal).
-// `options`: not resolved any further than the ranks agree on;
-// they must be told alike of whatever they exchange something for. `evaluation` may be null;
-// `texts`: of it. kFailedPrecondition where the process may not open files enough for the
-// connections; up to its hard limit, the soft one is raised.
+// Null if the run has one rank. kCancelled if a signal came before it had begun (StopSignal).
+// `options`: unresolved except for what the ranks agree on; settings about exchanges must be equal
+// on all ranks. `evaluation` may be null; `texts`: its texts. kFailedPrecondition if the process
+// may not open enough files for the connections; the soft limit is raised up to the hard limit.
 absl::StatusOr<std::unique_ptr<RankConnection>> ConnectRanks(const TrainOptions& options,
                                                              const Launch& launch,
                                                              const Dataset* evaluation,
                                                              const EvaluationTextUse& texts);
 
-// kFailedPrecondition, the same on every rank, where some compute on a GPU and some on the CPU.
+// kFailedPrecondition, the same on every rank, if some compute on a GPU and some on the CPU.
 absl::Status AgreeOnDevice(const DeviceChoice& choice, Collectives& world);
 
 }  // namespace spillway

@@ -11,7 +11,7 @@ namespace spillway {
 
 namespace {
 
-// By input; undefined where it requires none, or no root depends on it.
+// By input; undefined if it requires no gradient, or no root depends on it.
 std::vector<torch::Tensor> GradientsOf(const std::vector<torch::Tensor>& roots,
                                        const std::vector<torch::Tensor>& root_gradients,
                                        const std::vector<torch::Tensor>& inputs) {
@@ -32,12 +32,12 @@ std::vector<torch::Tensor> GradientsOf(const std::vector<torch::Tensor>& roots,
   return found;
 }
 
-// The labels are looked at only where a loss is a constant: on a GPU that is a wait.
+// Labels are only read if a loss is a constant: on a GPU that waits.
 bool AnyCounts(const torch::Tensor& labels) {
   return labels.is_floating_point() || labels.ne(kIgnoredLabel).any().item<bool>();
 }
 
-// What a forward reads and must leave as it is.
+// Tensors that a forward reads and must not change.
 std::vector<torch::Tensor> ReadBy(const UnitContext& context, const GivenParameters& parameters,
                                   const torch::Tensor& x) {
   std::vector<torch::Tensor> all = parameters.tensors;
@@ -50,7 +50,7 @@ std::vector<torch::Tensor> ReadBy(const UnitContext& context, const GivenParamet
   return all;
 }
 
-// How often each has been changed in place.
+// Autograd's version counters of the tensors, which in-place changes increment.
 std::vector<int64_t> VersionsOf(const std::vector<torch::Tensor>& tensors) {
   std::vector<int64_t> versions;
   for (const torch::Tensor& tensor : tensors) {
@@ -92,7 +92,7 @@ UnitGraph::UnitGraph(const Unit& unit, const UnitContext& context,
     : x_(x.detach()) {
   torch::AutoGradMode grad(true);
   for (const ParameterView& view : views) {
-    // With a storage of its own, which can be pointed elsewhere.
+    // Has a storage of its own, whose pointer can be replaced.
     torch::Tensor leaf =
         ViewAt(view.weights.data_ptr(), view.weights.sizes(), view.weights.strides(),
                view.weights.scalar_type(), view.weights.device());
@@ -113,14 +113,14 @@ UnitGraph::Gradients UnitGraph::Differentiate(const std::vector<ParameterView>& 
                                               const torch::Tensor& output_gradient,
                                               double loss_gradient) && {
   SPILLWAY_CHECK(views.size() == leaves_.size() && y_.defined());
-  // Weights that autograd saved, and views of them, share their leaf's storage: where that
-  // points now, all of them do.
+  // Weights that autograd saved, and views of them, share their leaf's storage: replacing its
+  // pointer moves them all.
   for (size_t i = 0; i < views.size(); ++i) {
     leaves_[i].storage().set_data_ptr_noswap(
         {views[i].weights.data_ptr(), views[i].weights.device()});
   }
-  // What needs no gradient comes from frozen parameters and values alone; what gets none is read by
-  // nothing that is differentiated.
+  // Outputs without gradient depend only on frozen parameters and values; those that get none are
+  // not used by anything differentiable.
   std::vector<torch::Tensor> roots, root_gradients;
   const auto add_root = [&](const torch::Tensor& root, const torch::Tensor& gradient) {
     if (!root.requires_grad() || !gradient.defined()) return;

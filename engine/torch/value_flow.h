@@ -1,6 +1,6 @@
-// Who reads whose output. A unit whose only reader is the next one passes its output on, as an
-// activation checkpoint that moves like any other. An output that later units read too is kept on
-// the device until its own unit's backward, and what they make of its gradient is summed.
+// The readers of each unit's output. If only the next unit reads it, it is passed on as an
+// activation checkpoint that can be moved. An output that later units also read is kept on the
+// device until its own unit's backward, which gets the sum of the readers' gradients.
 #pragma once
 
 #include <torch/types.h>
@@ -14,16 +14,16 @@
 
 namespace spillway {
 
-// Of a model; plain values.
+// For one model; plain values.
 class ValueFlow {
  public:
-  // kInvalidArgument names a unit that reads what is not there, or whose output nobody reads.
+  // kInvalidArgument names a unit that reads a missing value, or whose output no unit reads.
   static absl::StatusOr<ValueFlow> Of(const Model& model);
 
-  // Whether units behind the next one read the unit's output.
+  // Whether units after the next one read the unit's output.
   bool kept(int unit) const { return kept_[unit]; }
-  // Whether the unit's x is the output of the one before; otherwise it is the field input(unit),
-  // or of the first unit the batch's inputs where that is "".
+  // Whether the unit's x is the previous unit's output; otherwise it is the field input(unit), or
+  // for the first unit with "" the batch's inputs.
   bool reads_before(int unit) const { return unit > 0 && inputs_[unit].empty(); }
   const std::string& input(int unit) const { return inputs_[unit]; }
   // The units whose outputs it reads besides x.
@@ -44,10 +44,10 @@ class KeptValues {
   // Adds to the gradients of these units' outputs, in fp32. REQUIRES: readers come in reverse
   // order.
   void Add(const std::vector<int>& units, const std::vector<torch::Tensor>& gradients);
-  // Ends the unit's value, whose gradient is what was added and `passed_on`, the next unit's:
-  // rounded once. Undefined tensors are zero; so is the result where all are.
+  // Removes the unit's value and returns its gradient: the sum of the added ones and `passed_on`,
+  // the next unit's, rounded once. Undefined tensors are zero; so is the result if all are.
   torch::Tensor TakeGradient(int unit, const torch::Tensor& passed_on);
-  // What they and their gradients take, at most.
+  // Largest size of the values and their gradients.
   uint64_t bytes() const;
 
  private:

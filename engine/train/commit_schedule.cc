@@ -8,7 +8,7 @@
 namespace spillway {
 namespace {
 
-// "0.5 s", "15 min", "5.3 h".
+// Returns "0.5 s", "15 min", "5.3 h".
 std::string DurationText(double seconds) {
   if (seconds < 120) return absl::StrFormat("%.3g s", seconds);
   if (seconds < 2 * 3600) return absl::StrFormat("%.0f min", seconds / 60);

@@ -1,5 +1,5 @@
-// When a run commits between its steps: after every so many of them, or by time. Whoever asks says
-// what time it is.
+// Decides when a run commits between its steps: after a number of steps, or by time. Callers pass
+// the current time.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +11,30 @@ namespace spillway {
 
 class CommitSchedule {
  public:
-  // `cost_seconds`: how long a commit holds up the run, as the plan forecasts it; 0 where it can't.
+  // `cost_seconds`: forecast of the time that a commit delays the run; 0 if unknown.
   explicit CommitSchedule(const CommitOptions& options, double cost_seconds = 0)
       : options_(options), cost_seconds_(cost_seconds) {}
 
-  // The first step begins. Times are in seconds, of any clock that only goes forward.
+  // The first step begins. Times are in seconds of any monotonic clock.
   void Begin(double now) { last_began_ = now; }
 
   // Whether a commit is due after `step`.
   bool IsDueBySteps(int64_t step) const;
-  // Whether one is due by time: where options.commit_cost_part says so, no sooner than the last one
-  // has cost that part of the time since.
+  // Whether a commit is due by time; with options.commit_cost_part, not before the last one's cost
+  // is at most that part of the time since.
   bool IsDueByTime(double now) const;
 
-  // A commit begins.
+  // Call when a commit begins.
   void CommitBegan(double now);
-  // The run has waited so long for the last commit, or for beginning it.
+  // Adds time that the run has waited for the last commit, or for its start.
   void CountWait(double seconds) { waited_seconds_ += seconds; }
 
-  // "about every 15 min, and at the end": for the plan's lines.
+  // Returns "about every 15 min, and at the end", for the plan's text.
   std::string Describe() const;
 
  private:
   bool by_time() const { return options_.commit_seconds > 0 && !options_.no_commit; }
-  // How far commits are apart; at least.
+  // Minimum interval between commits.
   double interval_seconds() const;
 
   const CommitOptions options_;

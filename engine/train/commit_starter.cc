@@ -45,7 +45,7 @@ absl::Status CommitStarter::AfterStep(bool stop) {
   return Start();
 }
 
-// False where making its copy takes too long. Of a copy that could not be made Start says so.
+// False if the copy of the last commit takes too long. A copy that failed is reported by Start.
 absl::StatusOr<bool> CommitStarter::FormerIsCopied() {
   const double began = MonotonicSeconds();
   const TraceSpan span(recorder_.trace(), SpanKind::kWaitCommit);
@@ -90,7 +90,7 @@ absl::Status CommitStarter::Start() {
   {
     const TraceSpan span(recorder_.trace(), SpanKind::kWaitCommit);
     RETURN_IF_ERROR(manager.AwaitNoCommit());
-    // Only copies (--persist) are agreed on, and one rank's may take long.
+    // Ranks exchange here only if there are copies (--persist), and one rank's may take long.
     const std::unique_ptr<PatientRanks> patient =
         storage.copies() != nullptr ? PatientRanks::Among(context_.ranks) : nullptr;
     RETURN_IF_ERROR(AwaitEarlierCommit(storage, manager, patient.get()));

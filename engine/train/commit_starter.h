@@ -18,37 +18,37 @@ namespace spillway {
 
 class CommitStarter {
  public:
-  // All outlive it. `state`: what the next commit names.
+  // All outlive the object. `state`: written with the next commit.
   CommitStarter(const RunContext* context, const RunSetup* setup, StepMeter* meter,
                 StepRecorder* recorder, RunState* state);
 
-  // The rows of `journal` are made durable before the commit that covers them.
+  // Makes the rows of `journal` durable before the commit that covers them.
   void CoverRowsOf(RunJournal* journal) { journal_ = journal; }
 
   // Steps begin: the time to the first commit by time counts from here.
   void BeginSteps();
   // Whether a commit is due by time, by this rank's clock.
   bool IsDueByTime() const;
-  // One is, by the clock that goes for all ranks.
+  // A commit is due, by the first rank's clock.
   void MakeDue() { due_ = true; }
-  // A step has waited so long for the commit before it.
+  // Adds time that a step has waited for the previous commit.
   void CountWait(double seconds) { schedule_.CountWait(seconds); }
 
-  // Begins a commit where one is due after the step that has just ended: by --commit-every, or as
-  // the run ends with it (its last one, or `stop`). A copy of the commit before (--persist) that
-  // takes longer than RunContext::copy_patience_seconds puts it off until after a later step,
-  // except where the run ends.
+  // Begins a commit if one is due after the step that has just ended: by --commit-every, or as the
+  // run ends with it (its last one, or `stop`). If the copy of the previous commit (--persist)
+  // takes longer than RunContext::copy_patience_seconds, the commit is deferred to a later step,
+  // except at the end of the run.
   absl::Status AfterStep(bool stop);
 
-  // Begins one of the state after the step that has just ended; it goes on beside the next. Waits
-  // for the commit before, and until that is copied.
+  // Begins a commit of the state after the last step, which continues beside the next one. Waits
+  // for the previous commit and its copy.
   absl::Status Start();
-  // The same where there is a commit of that step already, whose copy gives way. REQUIRES: no copy
-  // is under way.
+  // Begins a commit of a step that has one already, whose copy is replaced. REQUIRES: no copy is
+  // under way.
   absl::Status StartAgain();
 
-  // The step of the last commit that is durable, of this process or an earlier one; 0: none. While
-  // one is under way it is that of the one before.
+  // The step of the last durable commit, of this process or an earlier one; 0: none. A commit under
+  // way does not count.
   int64_t last_step() const { return *last_step_; }
 
  private:
@@ -62,7 +62,7 @@ class CommitStarter {
   CommitSchedule schedule_;
   RunJournal* journal_ = nullptr;
   bool due_ = false;
-  bool put_off_ = false;  // the commit that is due, by a copy
+  bool put_off_ = false;  // a copy defers the due commit
   // Set on the swap manager's thread, which may end after this object.
   const std::shared_ptr<std::atomic<int64_t>> last_step_;
 };

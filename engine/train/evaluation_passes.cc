@@ -13,7 +13,7 @@
 namespace spillway {
 namespace {
 
-// An evaluation that takes longer shows how far it is.
+// Longer evaluations show their progress.
 constexpr double kSilentSeconds = 5;
 
 }  // namespace
@@ -70,7 +70,7 @@ absl::StatusOr<std::vector<SampleText>> EvaluationPasses::WriteSamples() {
   if (!compute_.writes_samples()) return samples;
   if (grid_.rank == 0) {
     auto written = compute_.WriteSamples(at_once_, [&] { return PassForTexts(); });
-    // Infinite logits, which a step in fp16 may come back from, leave no text to be read.
+    // Infinite logits, from which a step in fp16 may recover, give no text.
     if (absl::IsOutOfRange(written.status())) {
       LogWarning(absl::StrCat("no sample texts: ", written.status().message()));
       written = std::vector<SampleText>();

@@ -1,5 +1,5 @@
-// The passes of one evaluation over the weights: those of its loss, and of the texts that it makes.
-// Compute thread.
+// The passes of one evaluation over the weights, for its loss and for its generated texts. Compute
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -19,28 +19,28 @@ namespace spillway {
 
 class EvaluationPasses {
  public:
-  // `run`: the evaluation's operations once, over what has been loaded. All outlive it.
+  // `run`: runs the evaluation's operations once on the loaded samples. All outlive the object.
   EvaluationPasses(StepCompute* compute, RankTotals* totals, TrainerRescue* rescue,
                    const ShardGrid& grid, std::function<absl::Status()> run)
       : compute_(*compute), totals_(*totals), rescue_(*rescue), grid_(grid), run_(std::move(run)) {}
 
-  // What all ranks have found together: tokens, loss and quality. kCancelled where any rank is to
-  // stop, between two passes. `input_bytes`: of a training step's inputs, on the device.
+  // The results of all ranks together: tokens, loss and quality. kCancelled if any rank is to stop,
+  // between two passes. `input_bytes`: of a training step's inputs, on the device.
   absl::StatusOr<EvaluationMetrics> Run(uint64_t input_bytes);
 
-  // The samples that the first rank writes; the others', or where none are written, are none.
-  // kCancelled as of Run. REQUIRES: after Run.
+  // The samples that the first rank writes; empty on the others, and if none are requested.
+  // kCancelled as for Run. REQUIRES: Run has returned.
   absl::StatusOr<std::vector<SampleText>> WriteSamples();
 
  private:
-  // Every rank takes as many passes as the one with the most to do, as each has a share of the
-  // weights.
+  // Computes the loss. Every rank takes as many passes as the one with the most samples, as each
+  // has a share of the weights.
   absl::Status ComputeLoss();
-  // After that. REQUIRES: the model makes texts.
+  // Generates the texts. REQUIRES: ComputeLoss was called, and the model generates text.
   absl::Status MakeTexts();
-  // One pass that computes what this rank has loaded, and the others theirs.
+  // Runs one pass over what this rank has loaded; the others run theirs.
   absl::Status PassForTexts();
-  // Takes part in the passes of ranks that still make texts.
+  // Takes part in the passes of ranks that still generate texts.
   absl::Status AwaitTexts();
   EvaluationShare ShareOf(int rank) const {
     return EvaluationShareOf(compute_.evaluation_samples(), rank, grid_.size);
@@ -52,7 +52,7 @@ class EvaluationPasses {
   RankTotals& totals_;
   TrainerRescue& rescue_;
   const ShardGrid grid_;
-  int64_t at_once_ = 0;  // samples that a pass takes, the same on all ranks
+  int64_t at_once_ = 0;  // samples of a pass, the same on all ranks
   const std::function<absl::Status()> run_;
 };
 

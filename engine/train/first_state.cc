@@ -19,12 +19,12 @@
 namespace spillway {
 namespace {
 
-// Of first weights, by each worker: 256 KiB in fp32.
+// First weights read at once by each worker: 256 KiB in fp32.
 constexpr uint64_t kMostReadParameters = 64 * 1024;
-// By all workers together, where whole units are in a device's memory.
+// Bytes read at once by all workers together, if whole units are in a device's memory.
 constexpr uint64_t kDeviceReadBytes = 512 * 1024;
 
-// This rank's shards of the first weights.
+// Reads this rank's shards of the first weights.
 class ShardWeights {
  public:
   ShardWeights(const RunContext& context, WeightSource* weights)
@@ -34,7 +34,7 @@ class ShardWeights {
         grid_(GridOf(context.options)),
         weights_(weights) {}
 
-  // Parameters [begin, begin + count) of the shard of a unit.
+  // Reads parameters [begin, begin + count) of the shard of a unit.
   absl::Status Read(int unit, uint64_t begin, uint64_t count, float* out) const {
     const UnitDescription& described = model_.units[unit];
     const uint64_t first = grid_.ShardBegin(described.flat_parameters) + begin;
@@ -42,14 +42,14 @@ class ShardWeights {
       const absl::Status read =
           weights_->Read(described.parameters[piece.parameter].name, piece.first_element,
                          piece.count, out + piece.offset);
-      // A disk's failure. Among ranks kUnavailable says that others are gone.
+      // An error of a disk. Among ranks kUnavailable means that others are gone.
       if (absl::IsUnavailable(read)) return absl::AbortedError(read.message());
       RETURN_IF_ERROR(read);
     }
     return absl::OkStatus();
   }
 
-  // Puts them into the tile that holds them.
+  // Stores values in the tile that contains them.
   absl::Status Store(const TileView& tile, uint64_t begin, uint64_t count,
                      const float* values) const {
     const UnitDescription& unit = model_.units[tile.unit];
@@ -85,7 +85,7 @@ class ShardWeights {
   WeightSource* const weights_;
 };
 
-// Every rank reads all of them: there is little.
+// Every rank reads all buffers, since they are small.
 absl::Status ReadBuffers(StepCompute& compute, WeightSource* weights) {
   std::vector<StateBuffer> buffers = compute.Buffers();
   for (StateBuffer& buffer : buffers) {
@@ -101,7 +101,7 @@ absl::Status WriteFirstState(const RunContext& context, const RunSetup& setup,
   RETURN_IF_ERROR(AgreeAll(context.ranks.world, ReadBuffers(*context.compute, weights)));
   const StateLayout& layout = setup.plan().layout;
   const ShardWeights shard(context, weights);
-  // What is read in place is not written: nobody asks for it, and no replica sends it.
+  // Units that are read in place are not written, so they are removed from what replicas send.
   std::vector<UnitLayout> units = layout.units();
   for (int unit = 0; unit < layout.num_units(); ++unit) {
     if (setup.store() != nullptr && setup.store()->IsInPlace(unit)) units[unit].parameters = 0;
@@ -111,8 +111,8 @@ absl::Status WriteFirstState(const RunContext& context, const RunSetup& setup,
   int64_t tiles = 0;
   for (int unit = 0; unit < layout.num_units(); ++unit) tiles += written_layout.NumTiles(unit);
   Progress progress("writing the initial state", tiles);
-  // In the memory of what steps compute with and exchange, which is idle until the first. Of a
-  // separate device's they read in less of the host's, which is in the books until steps need it.
+  // Uses the memory of a step's computation and exchanges, which is idle until the first step. With
+  // a separate device they use less host memory, which is reserved until steps need it.
   std::optional<ReplicaWeights> replicas;
   std::vector<char> room;
   if (context.ranks.replicas != nullptr && weights->reads_files()) {

@@ -1,4 +1,4 @@
-// The state of a run that has no commit: its first weights, put into every tile.
+// Writes the state of a run without a commit: its first weights, in every tile.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,11 +8,10 @@
 
 namespace spillway {
 
-// And the model's buffers. What is read in place (swap/store/in_place.h) stays where it lies, and
-// nobody looks whether it is finite. Of ranks with the same shard each reads a part of the rest and
-// sends it to the others, where `weights` reads files. kInvalidArgument for a weight that is not
-// finite in the run's dtype, kCancelled when a signal has come. Calls `weights` from several
-// threads.
+// Besides, reads the model's buffers. Weights that are read in place (swap/store/in_place.h) are
+// not copied, nor checked for finite values. If `weights` reads files, ranks with the same shard
+// each read a part of it and send it to each other. kInvalidArgument for a weight that is not
+// finite in the run's dtype, kCancelled after a signal. Calls `weights` from several threads.
 absl::Status WriteFirstState(const RunContext& context, const RunSetup& setup,
                              WeightSource* weights);
 

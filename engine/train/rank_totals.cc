@@ -13,7 +13,7 @@
 namespace spillway {
 namespace {
 
-// Those of all ranks, in their order. It is asked in a pause, whose waits nobody counts.
+// The values of all ranks, in rank order. Called during a pause, whose waits are not counted.
 template <typename Value>
 absl::StatusOr<std::vector<Value>> AllGatherValues(Collectives* world,
                                                    const std::vector<Value>& own) {
@@ -101,11 +101,11 @@ absl::StatusOr<std::vector<double>> RankTotals::OfAllShards(std::vector<double> 
   if (context_.ranks.world == nullptr || group == 1) return own;
   ASSIGN_OR_RETURN(std::vector<double> all,
                    Agreed([&] { return AllGatherValues(context_.ranks.world, own); }));
-  all.resize(own.size() * group);  // the first group has all shards, in their order
+  all.resize(own.size() * group);  // the first group has all shards, in order
   return all;
 }
 
-// A part after the other, so that what all ranks have of it is small.
+// Sums one part after the other, so that all ranks' values of it are small.
 absl::Status RankTotals::AddShards(absl::Span<double> sums) {
   if (context_.ranks.world == nullptr) return absl::OkStatus();
   const size_t at_once = std::max<size_t>(1024, 65536 / context_.options.ranks);
@@ -170,13 +170,13 @@ absl::StatusOr<bool> RankTotals::AnyStops(int64_t own, bool* commit) {
   StopReason reason;
   const auto take = [&](int rank) {
     if (stops[rank] == 0) return;
-    // A signal says more than a limit, which another process of the run may find again.
+    // A signal takes precedence over a limit, which a later process of the run finds again.
     if (reason.rank >= 0 && (reason.signal != 0 || stops[rank] == kAtLimit)) return;
     reason = {static_cast<int>(std::max<int64_t>(stops[rank], 0)), rank};
   };
   if (context_.ranks.world != nullptr) take(context_.options.rank);
   for (int rank = 0; rank < static_cast<int>(stops.size()); ++rank) take(rank);
-  // What stops a run that then evaluates once more still does.
+  // The reason remains if a stopping run evaluates once more.
   if (reason.rank >= 0) stop_reason_ = reason;
   return reason.rank >= 0;
 }
@@ -189,7 +189,7 @@ absl::StatusOr<int64_t> RankTotals::OfFirstRank(int64_t own) {
 
 absl::StatusOr<int64_t> RankTotals::Least(int64_t own) {
   if (context_.ranks.world == nullptr) return own;
-  // It is asked in a pause, whose waits nobody counts.
+  // Called during a pause, whose waits are not counted.
   ASSIGN_OR_RETURN(const std::vector<int64_t> all, AllGatherCount(*context_.ranks.world, own));
   return *std::min_element(all.begin(), all.end());
 }

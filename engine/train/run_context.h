@@ -1,4 +1,4 @@
-// What a trainer is given: what to train, and those that work for it.
+// The inputs of a trainer: what to train, and the objects that it uses.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace spillway {
 
-// What computing takes by the model's shape alone (engine/estimate/model_costs.h).
+// Estimated cost of the computation by the model's shape alone (engine/estimate/model_costs.h).
 struct ComputeGuess {
   ComputeMemory memory;
   double dry_run_seconds = 0;
@@ -26,15 +26,15 @@ struct RunContext {
   // These outlive the trainer.
   RunStorage* storage = nullptr;  // open
   StepCompute* compute = nullptr;
-  MemoryBudget* device_budget = nullptr;  // that LibTorch's memory is counted against
-  Device* device = nullptr;               // on which `compute` computes; null: in the host's memory
-  RankGroups ranks = {};                  // where options.ranks is more than one
-  // The first weights: what of them is frozen may be read where it lies. Null: all is copied.
+  MemoryBudget* device_budget = nullptr;  // counts LibTorch's memory
+  Device* device = nullptr;               // computes; null: the host's memory
+  RankGroups ranks = {};                  // set if options.ranks is more than one
+  // The first weights, of which frozen ones may be read in place. Null: all are copied.
   const WeightSource* weights = nullptr;
-  // For runs that don't fit by far, which are refused by it. None: the shape doesn't tell.
+  // Refuses runs that are far too large without measuring. None: the shape does not tell.
   std::optional<ComputeGuess> guess = std::nullopt;
-  // How long a commit that is due waits for the copy of the one before (--persist). It is put off
-  // after that, until the copy is made: whoever copies slowly must not hold up the steps.
+  // How long a due commit waits for the copy of the previous one (--persist). After that it is
+  // deferred until the copy is complete, so that a slow copy does not delay the steps.
   double copy_patience_seconds = 30;
 };
 

@@ -19,7 +19,7 @@
 
 namespace spillway {
 
-// From before the plan is timed to what it is made of.
+// State between the untimed plan and the allocation.
 struct RunSetup::Planned {
   DryRun dry_run;
   RunPlanInput input;
@@ -29,14 +29,14 @@ struct RunSetup::Planned {
 
 namespace {
 
-// A dry run that is guessed to take no longer is made, however far the run is from fitting: what it
-// tells is exact.
+// A dry run estimated to be shorter is always made, even if the run is far too large: its result is
+// exact.
 constexpr double kQuickDryRunSeconds = 2;
-// What does not fit with a part of the guess is far from fitting: guesses are within a quarter, of
-// GPT-2.
+// A run that does not fit with this part of the estimate is far too large: estimates are within a
+// quarter for GPT-2.
 constexpr uint64_t kGuessedTimes = 2;
 
-// In which dtype matrices are multiplied, and why; "" where it is the run's and nobody chose.
+// The dtype in which matrices are multiplied, and why; "" if it is the run's by default.
 std::string OtherProducts(const TrainOptions& options) {
   std::string why = options.compute_reason;
   if (options.products() == Products() && why.empty()) return "";
@@ -46,7 +46,7 @@ std::string OtherProducts(const TrainOptions& options) {
   return absl::StrCat(options.compute_name(), why.empty() ? "" : ": ", why);
 }
 
-// How long a commit takes: writing what the steps leave in memory. 0 where the disk's rate is not
+// Duration of a commit: writing the state that steps leave in memory. 0 if the disk's rate is not
 // known.
 double CommitSeconds(const SwapPlan& plan, const InPlaceUnits& in_place, const DiskRates& disk) {
   if (disk.write_bytes_per_second <= 0) return 0;
@@ -70,7 +70,7 @@ absl::StatusOr<std::unique_ptr<RunSetup>> RunSetup::Create(const RunContext* con
   setup->workers_ = UpdateWorkers(options, UsableCores(), context->device != nullptr);
   manager_options.workers = setup->workers_;
   Planned planned;
-  // What they say to each other next would be misheard by a rank that has failed.
+  // A rank that has failed would misread the next exchanges of the others.
   Collectives* const world = context->ranks.world;
   RETURN_IF_ERROR(AgreeAll(world, setup->PlanUntimed(planned)));
   RETURN_IF_ERROR(writes->Check(*planned.run.swaps, setup->in_place_));
@@ -82,7 +82,7 @@ absl::StatusOr<std::unique_ptr<RunSetup>> RunSetup::Create(const RunContext* con
   return setup;
 }
 
-// What does not fit by far is not measured, where that would take its time, as on a GPU it doesn't.
+// Skips the measurement of a run that is far too large, unless it is fast, as on a GPU.
 absl::Status RunSetup::MeasureNeeds(Planned& planned) const {
   const TrainOptions& options = context_.options;
   const std::optional<ComputeGuess>& guess = context_.guess;
@@ -103,8 +103,7 @@ absl::Status RunSetup::MeasureNeeds(Planned& planned) const {
       dry_run.status().message(), "), or take a smaller --micro-batch or --seq-len"));
 }
 
-// OK where the guess fits with so many working bytes, whatever was measured. The refusal tells what
-// the whole guess needs.
+// OK if the estimate fits with `working_bytes`. The refusal names the needs of the whole estimate.
 absl::Status RunSetup::RefuseByGuess(const Planned& planned, uint64_t working_bytes) const {
   RunPlanInput input = planned.input;
   input.memory = context_.guess->memory;
@@ -164,8 +163,8 @@ absl::Status RunSetup::OpenStore(const Planned& planned, RunState& state) {
   return storage.OpenNone();
 }
 
-// Measured in the store's place, and before the arenas are there, whose memory it uses. What
-// is in the store stays the same.
+// Measures the disk in the store's place before the arenas, whose memory it uses, exist. The
+// content of the store does not change.
 absl::Status RunSetup::PlanTimed(Planned& planned) {
   auto& [dry_run, input, run, frozen] = planned;
   const TrainOptions& options = context_.options;
@@ -191,7 +190,7 @@ absl::Status RunSetup::PlanTimed(Planned& planned) {
   if (!input.clock) return absl::OkStatus();
   TimeOperations(run, dry_run, rates, *input.clock);
   ASSIGN_OR_RETURN(run, PlanRun(context_.model, options, input));
-  // Timed, the plan may leave room for other graphs.
+  // The timed plan may leave room for other graphs.
   TimeOperations(run, dry_run, rates, *input.clock);
   clock_ = input.clock;
   forecast_ = ForecastRun(*run.swaps, *clock_);
@@ -242,7 +241,7 @@ absl::Status RunSetup::TakeMemory(RunPlan& run, SwapManagerOptions manager_optio
   for (const UnitLayout& unit : run.whole_layout.units()) {
     first_parameters.push_back(grid.size == 1 ? 0 : grid.ShardBegin(unit.parameters));
   }
-  // On any other device, and in the host's memory, these compute as OptimizerTiles do.
+  // On another device, and in the host's memory, these compute like OptimizerTiles.
   optimizer_ = std::make_unique<CudaOptimizerTiles>(
       options.optimizer, options.dtype, layout,
       ShardRanges(DecayedRanges(context_.model, options.optimizer.decay), run.whole_layout, grid),

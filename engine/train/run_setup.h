@@ -1,5 +1,5 @@
-// Sets a run up: measures what computing needs, plans, opens the store, takes the memory that the
-// plan asks for, and starts the swap manager. What it holds stays the same until the run ends.
+// Sets a run up: measures the needs of the computation, plans, opens the store, allocates the
+// plan's memory, and starts the swap manager. Its content is constant until the run ends.
 //
 // Compute thread only.
 #pragma once
@@ -28,43 +28,44 @@ namespace spillway {
 
 class RunSetup {
  public:
-  // Nothing has been written to the store when it comes back. `context`, `writes` and `trace`
-  // outlive it. Notes in `state` where the store is. kResourceExhausted that ends in exit code 3
-  // when the run does not fit.
+  // On return nothing has been written to the store. `context`, `writes` and `trace` outlive the
+  // object. Sets the store's place in `state`. kResourceExhausted of exit code 3 if the run does
+  // not fit.
   static absl::StatusOr<std::unique_ptr<RunSetup>> Create(const RunContext* context,
                                                           WriteAccount* writes, Trace* trace,
                                                           RunState& state);
 
   const SwapPlan& plan() const { return manager_->plan(); }
   SwapManager* manager() const { return manager_.get(); }
-  SwapStore* store() const { return store_.get(); }  // null: nothing needs one
-  // What operations get their memory from.
+  SwapStore* store() const { return store_.get(); }  // null: not needed
+  // Provides the memory of operations.
   StepMemory* memory() const { return memory_.get(); }
-  // Null where the optimizer has none.
+  // Null for optimizers without them.
   TensorRatios* tensor_ratios() const { return optimizer_->tensor_ratios(); }
   FactoredMoments* factored_moments() const { return optimizer_->factored_moments(); }
-  // What the optimizer has in memory beside the tiles becomes the commit's.
+  // Restores the optimizer's state outside the tiles from the commit.
   absl::Status RestoreOptimizer(const RunState& committed);
-  ShardedStep* sharded() const { return sharded_; }  // the same, with several ranks; or null
+  ShardedStep* sharded() const { return sharded_; }  // memory() with several ranks; otherwise null
   ShardedStats exchanged() const { return sharded_ ? sharded_->stats() : ShardedStats(); }
 
   bool deferred() const { return deferred_; }
   int64_t evaluate_ops() const { return evaluate_ops_; }  // of an evaluation, up to the loss
   int workers() const { return workers_; }
   int kept_graphs() const { return graphs_.kept(); }
-  uint64_t computing_bytes() const { return computing_bytes_; }  // of device memory, at its peak
-  // None where nothing was predicted.
+  uint64_t computing_bytes() const { return computing_bytes_; }  // peak of device memory
+  // None if nothing was predicted.
   const std::optional<StepClock>& clock() const { return clock_; }
   const std::optional<StepForecast>& forecast() const { return forecast_; }
-  // No step has been taken.
+  // The schedule before the first step.
   CommitSchedule commit_schedule() const {
     return CommitSchedule(context_.options, commit_seconds_);
   }
 
   uint64_t peak_host_bytes() const { return host_budget_->peak_bytes(); }
-  // Of a separate device: in arenas, beside what computing takes. Else 0: it is counted there.
+  // Arenas on a separate device, in addition to computing_bytes. 0 otherwise: they are in
+  // computing_bytes.
   uint64_t device_arena_bytes() const;
-  // With several ranks, where units are whole: idle until the first step.
+  // Has the whole units with several ranks: idle until the first step.
   Arena* whole_arena() const { return whole_arena_.get(); }
 
  private:
@@ -90,12 +91,12 @@ class RunSetup {
   bool deferred_ = false;
   int64_t evaluate_ops_ = 0;
   int workers_ = 1;
-  InPlaceUnits in_place_;  // what can be read where it lies; the store says what is
+  InPlaceUnits in_place_;  // units that can be read in place; the store has those that are
   uint64_t computing_bytes_ = 0;
   GraphPlan graphs_;
-  std::optional<StepClock> clock_;  // what forecast_ was made with
+  std::optional<StepClock> clock_;  // timed forecast_
   std::optional<StepForecast> forecast_;
-  double commit_seconds_ = 0;  // that a commit takes, as far as that is predicted
+  double commit_seconds_ = 0;  // forecast of a commit's duration
 
   std::unique_ptr<MemoryBudget> host_budget_;
   MemoryReservation books_;

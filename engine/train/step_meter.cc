@@ -11,7 +11,7 @@
 namespace spillway {
 namespace {
 
-// `end`, less what `begin` has of some of its members.
+// `end`, with some members reduced by those of `begin`.
 template <typename Counts, typename... Members>
 Counts Less(const Counts& begin, Counts end, Members... members) {
   ((end.*members -= begin.*members), ...);
@@ -22,7 +22,7 @@ CopyTime Since(const CopyTime& begin, const CopyTime& end) {
   return Less(begin, end, &CopyTime::bytes, &CopyTime::seconds);
 }
 
-// What was counted from `begin` to `end`, of what a row shows.
+// The counters that a row shows, from `begin` to `end`.
 SwapStats Since(const SwapStats& begin, const SwapStats& end) {
   SwapStats since = Less(begin, end, &SwapStats::to_device_bytes, &SwapStats::to_host_bytes,
                          &SwapStats::copy_busy_seconds, &SwapStats::compute_busy_seconds,
@@ -83,7 +83,7 @@ StepMeter::Pause::Pause(StepMeter& meter)
 
 void StepMeter::Pause::End() {
   meter_.excluded_seconds_ += MonotonicSeconds() - began_;
-  // The row goes on as if what came before the pause came right before now.
+  // The row continues as if the pause had not happened.
   meter_.stats_ = Since(Since(meter_.stats_, stats_), meter_.setup_.manager()->stats());
   meter_.exchanged_ = Since(Since(meter_.exchanged_, exchanged_), meter_.setup_.exchanged());
   meter_.compute_seconds_ = compute_seconds_;
@@ -132,7 +132,7 @@ StepMeter::Busy StepMeter::BusySince(const SwapStats& swapped,
     return busy.seconds[static_cast<size_t>(resource)];
   };
   at(Resource::kDisk) = swapped.io.busy_seconds;
-  // A separate device tells by its own stream.
+  // A separate device reports the times of its own stream.
   at(Resource::kCompute) = context_.device == nullptr    ? compute_seconds_
                            : setup_.sharded() != nullptr ? exchanged.compute_busy_seconds
                                                          : swapped.compute_busy_seconds;
@@ -151,7 +151,7 @@ double StepMeter::BindingSecondsOfRow() const {
     for (size_t i = 0; i < busy[phase].size(); ++i) {
       busy[phase][i] = end.seconds[i] - begin.seconds[i];
     }
-    // The workers and a separate device update side by side: who has more to do binds.
+    // The workers and a separate device update in parallel: the slower one binds.
     double& updating = busy[phase][static_cast<size_t>(Resource::kUpdate)];
     updating = std::max(updating, end.device_update - begin.device_update);
     begin = end;

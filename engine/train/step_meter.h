@@ -1,8 +1,7 @@
-// Accounts for what a step's time went to: its row of the metrics, spans for what the compute
-// thread waits for between operations, and the step's phases on the time line.
-//
-// The swap manager counts what operations wait for; the meter adds what is waited for outside of
-// them, and leaves evaluations and commits out of the step's seconds. Compute thread only.
+// Measures a step's time: its row of the metrics, spans for the compute thread's waits between
+// operations, and the step's phases on the time line.
+// The swap manager counts the waits of operations; the meter adds waits outside of them, and
+// subtracts evaluations and commits from the step's seconds. Compute thread only.
 #pragma once
 
 #include <array>
@@ -19,32 +18,32 @@ namespace spillway {
 
 class StepMeter {
  public:
-  // All outlive it.
+  // All outlive the object.
   StepMeter(const RunContext* context, const RunSetup* setup, StepRecorder* recorder)
       : context_(*context), setup_(*setup), recorder_(*recorder) {}
 
   // The first row begins now.
   void Begin();
-  // An operation took so long on the compute thread.
+  // Adds the seconds of an operation on the compute thread.
   void CountCompute(double seconds) { compute_seconds_ += seconds; }
-  // The row's step has come to the end of `phase`.
+  // The row's step has reached the end of `phase`.
   void EndPhase(Phase phase);
-  // The compute thread has agreed with other ranks on something since `began`.
+  // Adds the time since `began`, in which the compute thread agreed with other ranks.
   void CountAgreement(double began);
-  // It has begun a commit since `began`, or waited for the one before.
+  // Adds the time since `began`, in which it began a commit, or waited for the previous one.
   void CountCommit(double began);
-  // Fills in what the row's time went to; the next row begins where this one ends.
+  // Completes the row's times; the next row begins where this one ends.
   void EndRow(StepMetrics& row);
-  // Gives the recorder the step whose row has just ended.
+  // Passes the step whose row has just ended to the recorder.
   void EndStepOfTrace(const StepMetrics& row, bool steady);
 
-  // One wait of the compute thread outside operations, from here to End: for disk, updates, copies
-  // or other ranks, whichever was busy meanwhile. The mover counts those of operations in the same
-  // way. While a separate device still computes, nothing waits.
+  // One wait of the compute thread outside operations, from construction to End: for disk, updates,
+  // copies or other ranks, whichever was busy meanwhile. The mover counts waits of operations in
+  // the same way. While a separate device still computes, nothing waits.
   class Wait {
    public:
     explicit Wait(StepMeter& meter);
-    // It was no failure, and is over.
+    // Ends a wait that succeeded; failed ones are not counted.
     void End();
 
    private:
@@ -54,7 +53,7 @@ class StepMeter {
     Span span_;
   };
 
-  // What happens from here to End is in no step's row.
+  // Excludes the time from construction to End from every step's row.
   class Pause {
    public:
     explicit Pause(StepMeter& meter);
@@ -70,7 +69,7 @@ class StepMeter {
   };
 
  private:
-  // Busy seconds of each resource since the row began; `seconds` has the workers' updates.
+  // Busy seconds of each resource since the row began; `seconds` includes the workers' updates.
   struct Busy {
     ResourceSeconds seconds{};
     double device_update = 0;
@@ -86,14 +85,14 @@ class StepMeter {
   const RunSetup& setup_;
   StepRecorder& recorder_;
 
-  // As the row began, later by what is not in it.
+  // Counters at the beginning of the row, plus what is excluded from it.
   SwapStats stats_;
   ShardedStats exchanged_;
   double row_began_ = 0;
-  double excluded_seconds_ = 0;  // evaluation and commits, since then
+  double excluded_seconds_ = 0;  // evaluation and commits in this row
   double compute_seconds_ = 0;
   Waited waited_;                                 // outside operations
-  double agreed_seconds_ = 0;                     // waited for numbers of other ranks, likewise
+  double agreed_seconds_ = 0;                     // waits for numbers of other ranks, likewise
   std::array<Busy, kPhases> busy_;                // up to the end of each phase
   std::array<int64_t, kPhases> phase_ends_ns_{};  // of this row
   double commit_seconds_ = 0;                     // shown in the row after the commit

@@ -39,8 +39,8 @@ double ClipCoefficient(double clip, double norm) {
   return clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
 }
 
-// What was good when the run began and is not any more is no bad input (exit code 2), but a
-// failure: another user's file where ours was, a file that is gone.
+// Inputs that were good when the run began and are not any more, such as a replaced or missing
+// file, are not bad input (exit code 2), but a failure.
 absl::Status FailedWhileRunning(const absl::Status& status) {
   return ExitCodeOf(status) == 2 ? absl::Status(absl::StatusCode::kAborted, status.message())
                                  : status;
@@ -55,7 +55,7 @@ void SayChanges(const std::vector<RunChange>& changes, int rank) {
                           absl::StrJoin(parts, ", ")));
 }
 
-// Ranks that hear each other no more would only wait once again.
+// Agrees unless ranks cannot reach each other, which would only mean another wait.
 absl::Status AgreeWhereHeard(Collectives* ranks, const absl::Status& own) {
   if (absl::IsUnavailable(own) || absl::IsDeadlineExceeded(own)) return own;
   return AgreeAll(ranks, own);
@@ -114,16 +114,16 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext context) {
 
 absl::Status Trainer::Start(WeightSource* weights) {
   Collectives* const ranks = context_.ranks.world;
-  // Ranks leave together, or not at all: what they say to each other next would be misheard.
+  // All ranks return together, or none: one that continued would misread the next exchange.
   RETURN_IF_ERROR(context_.storage->CommitMove(setup_->store(), ranks));
   RETURN_IF_ERROR(AgreeAll(ranks, writes_.Open(setup_->manager())));
-  // Until all have their state nothing is left behind by a run that is none.
+  // If any rank fails before every rank has loaded its state, the files of a new run are removed.
   const absl::Status brought = AgreeWhereHeard(ranks, BringFirstState(weights));
-  if (absl::IsCancelled(brought)) {  // by a signal, of which all are to know
+  if (absl::IsCancelled(brought)) {  // a signal, which all ranks must know of
     RETURN_IF_ERROR(totals_->AnyStops(StopSignal::received()).status());
   }
   RETURN_IF_ERROR(brought);
-  // A run that only has to be finished commits, and copies that.
+  // A run whose steps are complete still makes a commit and copies it.
   if (state_.step < options_.steps) RETURN_IF_ERROR(context_.storage->FinishCopies(ranks));
   return AgreeWhereHeard(ranks, OpenJournal());
 }
@@ -136,7 +136,7 @@ absl::Status Trainer::BringFirstState(WeightSource* weights) {
   }
   RETURN_IF_ERROR(context_.compute->SetBuffers(state_.buffers));
   RETURN_IF_ERROR(setup_->RestoreOptimizer(state_));
-  // Another rate or schedule begins where it is said to.
+  // A changed rate or schedule begins at the step of the change.
   const bool other_rate =
       std::any_of(state_.changes.begin(), state_.changes.end(), [&](const RunChange& change) {
         const absl::string_view by = ChangeableBy(change.name);
@@ -155,7 +155,7 @@ absl::Status Trainer::OpenJournal() {
   run.changes = state_.changes;
   const ProcessorFacts processor = ProbeProcessor();
   run.parts.back().machine = {processor.cpu, processor.cores, processor.memory_bytes};
-  // Without a commit not even the evaluation before step 1 (its row says step 0) stays.
+  // Without a commit no rows are kept, not even that of the evaluation before step 1 (step 0).
   const int64_t kept = context_.storage->committed() ? state_.step : -1;
   ASSIGN_OR_RETURN(journal_, RunJournal::Open(context_.storage->output(), options_.tensorboard,
                                               kept, std::move(run)));
@@ -189,9 +189,8 @@ absl::StatusOr<TrainResult> Trainer::Run() {
   return result;
 }
 
-// Whether a sample that takes long to read (StopPatience) was given up for a signal, before
-// anything of its step had begun, and what was done before is committed. Several ranks stop between
-// steps.
+// Whether reading a slow sample (StopPatience) was ended by a signal before anything of its step
+// began, and the earlier work is committed. Several ranks stop between steps.
 bool Trainer::GaveUpReading(const absl::Status& ended) const {
   return context_.ranks.world == nullptr && absl::IsCancelled(ended) &&
          StopSignal::received() != 0 &&
@@ -210,7 +209,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   meter_->Begin();
   recorder_->BeginSteps();
   commits_->BeginSteps();
-  // Looked at once a step: a signal that comes later than that waits for the next.
+  // Signals are checked once a step: a later one counts for the next step.
   ASSIGN_OR_RETURN(bool stop, totals_->AnyStops(StopSignal::received()));
   while (state_.step < options_.steps && !stop) {
     ASSIGN_OR_RETURN(stop, TakeStep(result, progress));
@@ -235,7 +234,7 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, StepProgress& progre
   RETURN_IF_ERROR(writes_.AfterStep());
   ASSIGN_OR_RETURN(bool stop, StopsNow());
   const bool evaluate = EvaluateAfter(step);
-  // The last row has the update that no next step runs.
+  // The last row includes the update that no later step runs.
   const bool flush = evaluate || stop || step == options_.steps;
   if (flush) {
     StepMeter::Wait wait(*meter_);
@@ -246,7 +245,7 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, StepProgress& progre
   bool given_up = false;
   if (evaluate) {
     const absl::StatusOr<std::optional<EvaluationMetrics>> found = Evaluate();
-    if (rescue_->needed()) {  // the step itself is whole, and has its row
+    if (rescue_->needed()) {  // the step itself is complete, and has its row
       meter_->EndRow(row);
       RETURN_IF_ERROR(journal_->Step(row));
     }
@@ -255,10 +254,10 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, StepProgress& progre
     if (*found) RETURN_IF_ERROR(TakeEvaluation(**found, result));
   }
   stop |= given_up;
-  // Without commits nobody can make up for an evaluation.
+  // Without commits no later process can make the evaluation.
   state_.finished = step == options_.steps && (!given_up || options_.no_commit);
-  // The rows before the commit that covers them: killed between the two, a resumed run
-  // drops them and takes the step again. The commit's wait shows in the next row.
+  // Rows are written before the commit that covers them: if killed between the two, a resumed run
+  // drops them and takes the step again. The commit's wait is in the next row.
   meter_->EndRow(row);
   meter_->EndStepOfTrace(row, step > first_step_ && !flush && row.commit_seconds == 0);
   RETURN_IF_ERROR(journal_->Step(row));
@@ -273,8 +272,8 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, StepProgress& progre
   return stop;
 }
 
-// Whether this step is the last one, by a signal to any rank or the limit of all. What was enqueued
-// of the next step is given up then.
+// Whether this step is the last one, because of a signal to any rank or the limit of all. The
+// enqueued part of the next step is then cancelled.
 absl::StatusOr<bool> Trainer::StopsNow() {
   int64_t own = StopSignal::received();
   ASSIGN_OR_RETURN(const bool at_limit, writes_.IsAtLimit());
@@ -291,7 +290,7 @@ absl::Status Trainer::Finish() {
   RETURN_IF_ERROR(manager()->AwaitCommit());
   RETURN_IF_ERROR(writes_.AtRest());
   if (context_.storage->copies() == nullptr) return absl::OkStatus();
-  // One rank's may take longer than exchanges wait.
+  // One rank's work may take longer than the timeout of exchanges.
   const std::unique_ptr<PatientRanks> patient = PatientRanks::Among(context_.ranks);
   const absl::Status copied = AwaitCopies(*context_.storage, patient.get());
   journal_->SetWarning(context_.storage->copies()->Missed());
@@ -331,7 +330,7 @@ void Trainer::Conclude(TrainResult& result) {
   result.speed = summary_.Text(setup_->workers(), options_.drive_bytes_per_day, options_);
 }
 
-// "SIGTERM", or where it did not come here "SIGTERM to rank 1".
+// "SIGTERM", or if another rank received it "SIGTERM to rank 1".
 std::string Trainer::StopText() const {
   const StopReason& reason = totals_->stop_reason();
   std::string text = reason.signal != 0 ? StopSignal::Name(reason.signal) : "--max-bytes-written";
@@ -339,7 +338,7 @@ std::string Trainer::StopText() const {
   return text;
 }
 
-// How often the whole run takes each sample of its data; 0 where their number is not known.
+// Number of times that the whole run uses each sample of its data; 0 if their number is not known.
 double Trainer::Epochs() const {
   const int64_t samples = context_.compute->training_samples();
   if (samples == 0) return 0;
@@ -359,7 +358,7 @@ absl::Status Trainer::RunOps(int64_t count) {
     ASSIGN_OR_RETURN(const OpBuffers buffers, memory.BeginOp());
     const double began = MonotonicSeconds();
     {
-      // Of a separate device, which is told now and computes later, the mover knows.
+      // A separate device computes after this call, so the mover records its span.
       Trace* const trace = context_.device == nullptr ? recorder_->trace() : nullptr;
       const TraceSpan span(trace, SpanKindOf(buffers.op->kind), buffers.op->unit);
       RETURN_IF_ERROR(rescue_->NoteOutOfMemory(context_.compute->Run(buffers)));
@@ -394,7 +393,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   if (!std::exchange(program_enqueued_, false)) EnqueueStep(step);
   if (!deferred) {
     memory.AnnounceUpdate(scalars);
-    // The next step's first fetches, and updates that pass by, overlap this step's end.
+    // The next step's first fetches, and its updates, overlap this step's end.
     if (step < options_.steps && !EvaluateAfter(step)) {
       EnqueueStep(step + 1);
       program_enqueued_ = true;
@@ -439,7 +438,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   return absl::OkStatus();
 }
 
-// Where its data cannot be read that step says so itself.
+// If the step's data cannot be read, the step itself reports the error.
 void Trainer::EnqueueStep(int64_t step) {
   const bool looks = setup_->sharded() == nullptr && !plan().separate_device;
   absl::StatusOr<FirstRead> first_read =
@@ -447,8 +446,8 @@ void Trainer::EnqueueStep(int64_t step) {
   setup_->memory()->Enqueue(Program::kTrain, std::move(first_read).value_or(FirstRead()));
 }
 
-// A step without labels, of which there is nothing to learn: momentum, decay and running statistics
-// wait, too. Updates of the step before do not: a commit may wait for them.
+// A step without labels, which skips everything: also momentum, decay and running statistics.
+// Updates of the previous step still run, since a commit may wait for them.
 absl::Status Trainer::PassOver(StepMetrics& row) {
   row.loss = std::nan("");
   row.skipped = true;
@@ -469,7 +468,7 @@ absl::StatusOr<bool> Trainer::EvaluateFirst(TrainResult& result) {
   const bool begins = state_.step == 0;
   const bool due = begins ? context_.compute->evaluation_samples() > 0 : EvaluateAfter(state_.step);
   if (!due) return true;
-  // OUTPUT's rows are the first rank's, and one that was none before has none.
+  // OUTPUT's rows are the first rank's; a rank that was not the first before has none.
   ASSIGN_OR_RETURN(const int64_t judged, totals_->OfFirstRank(journal_->last_evaluation()));
   if (!begins && judged >= state_.step) return true;
   ASSIGN_OR_RETURN(const std::optional<EvaluationMetrics> first, Evaluate());
@@ -490,7 +489,7 @@ absl::Status Trainer::TakeEvaluation(const EvaluationMetrics& metrics, TrainResu
                           BesideLossText(metrics.loss, metrics.quality),
                           best ? ", the best so far" : ""));
   if (!FollowsMetric(options_.schedule.kind)) return absl::OkStatus();
-  // Texts that were made are measured by the first rank alone.
+  // Only the first rank measures generated texts.
   ASSIGN_OR_RETURN(const int64_t bits,
                    totals_->OfFirstRank(std::bit_cast<int64_t>(metrics.metric_value())));
   const std::optional<double> had = state_.metric_schedule.rate;
@@ -504,7 +503,7 @@ absl::Status Trainer::TakeEvaluation(const EvaluationMetrics& metrics, TrainResu
   return absl::OkStatus();
 }
 
-// None: it was given up, as the run is to stop.
+// nullopt: the evaluation was ended because the run is to stop.
 absl::StatusOr<std::optional<EvaluationMetrics>> Trainer::Evaluate() {
   const TraceSpan span(recorder_->trace(), SpanKind::kEvaluation);
   StepMeter::Pause pause(*meter_);

@@ -1,11 +1,11 @@
-// A run from its first step to its last: the loop of steps, evaluations and commits. Knows no
-// tensor; StepCompute does the model's arithmetic. Beside it stand RunSetup (plan, memory, swap
-// manager), StepMeter (what a step's time went to), RankTotals (what other ranks are asked),
-// EvaluationPasses, CommitStarter, WriteAccount and TrainerRescue (memory that is refused).
+// A run from its first step to its last: the loop of steps, evaluations and commits. Uses no
+// tensors; StepCompute does the model's arithmetic. Its parts are RunSetup (plan, memory, swap
+// manager), StepMeter (a step's times), RankTotals (agreements with other ranks), EvaluationPasses,
+// CommitStarter, WriteAccount and TrainerRescue (memory that is refused).
 //
-// Everything here happens on the compute thread.
+// Everything here runs on the compute thread.
 //
-// Large because a run's loop is read together with the ways in which it begins and ends.
+// Large because the loop and the ways in which it begins and ends are read together.
 #pragma once
 
 #include <cstdint>
@@ -34,14 +34,14 @@ namespace spillway {
 class Trainer {
  public:
   // Checks, measures, plans and opens everything; nothing has been written to the store yet.
-  // kResourceExhausted that ends in exit code 3 when it does not fit.
+  // kResourceExhausted of exit code 3 if the run does not fit.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(RunContext context);
 
   const SwapPlan& plan() const { return setup_->plan(); }
   SwapManager* manager() { return setup_->manager(); }
 
-  // Writes the first state from `weights`, or loads that of the last commit. OK on every rank or
-  // on none: the error of the first that has one, BecauseOf it on the others.
+  // Writes the first state from `weights`, or loads that of the last commit. Succeeds on all ranks
+  // or on none: returns the error of the first failed rank, on others BecauseOf it.
   absl::Status Start(WeightSource* weights);
 
   // Runs to options.steps or to a signal.
@@ -57,20 +57,21 @@ class Trainer {
   absl::Status OpenJournal();
   bool GaveUpReading(const absl::Status& ended) const;
   absl::StatusOr<TrainResult> RunSteps();
-  // One turn of the loop: the step, its flush, evaluation, row and commit. Whether the run stops
-  // after it, as a signal or a limit has it.
+  // One iteration of the loop: the step, its flush, evaluation, row and commit. Returns whether the
+  // run stops after it, because of a signal or a limit.
   absl::StatusOr<bool> TakeStep(TrainResult& result, StepProgress& progress);
   absl::Status RunTrainStep(int64_t step, StepMetrics& row);
   void EnqueueStep(int64_t step);
   absl::Status PassOver(StepMetrics& row);
   absl::Status RunOps(int64_t count);
-  // Before step 1, or where an earlier process had to stop before it could. False: given up.
+  // Evaluates before step 1, or for an earlier process that stopped before it could. False:
+  // cancelled.
   absl::StatusOr<bool> EvaluateFirst(TrainResult& result);
   absl::Status TakeEvaluation(const EvaluationMetrics& metrics, TrainResult& result);
   absl::StatusOr<std::optional<EvaluationMetrics>> Evaluate();
   absl::StatusOr<bool> StopsNow();
   absl::Status AbandonEnqueued();
-  // Waits for what goes on beside the last step.
+  // Waits for work that continues beside the last step.
   absl::Status Finish();
   void Conclude(TrainResult& result);
   std::string StopText() const;
@@ -79,7 +80,7 @@ class Trainer {
   bool EvaluateAfter(int64_t step) const;
 
   const RunContext context_;
-  const TrainOptions& options_;  // of context_
+  const TrainOptions& options_;  // in context_
   RunState state_;
   LossScaler loss_scaler_;
   std::unique_ptr<StepRecorder> recorder_;
@@ -92,7 +93,7 @@ class Trainer {
   std::unique_ptr<RunJournal> journal_;
   StepSummary summary_;
   int64_t first_step_ = 0;         // of this process
-  bool program_enqueued_ = false;  // the next step's, ahead of time
+  bool program_enqueued_ = false;  // the next step's program is enqueued
 };
 
 }  // namespace spillway

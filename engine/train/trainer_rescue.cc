@@ -19,7 +19,7 @@ absl::Status TrainerRescue::NoteNotBegun(absl::Status status) {
 }
 
 absl::Status TrainerRescue::End(const absl::Status& refusal) {
-  // Several ranks can't commit without the one that was refused.
+  // Several ranks cannot commit without the one that was refused.
   if (context_.ranks.world != nullptr) return refusal;
   int64_t last_step = commits_.last_step();
   const absl::StatusOr<bool> committed = Commit();
@@ -54,7 +54,7 @@ absl::StatusOr<bool> TrainerRescue::Commit() {
   SwapManager& manager = *setup_.manager();
   ASSIGN_OR_RETURN(const bool whole, manager.AbandonRunning());
   RETURN_IF_ERROR(manager.Flush());
-  RETURN_IF_ERROR(manager.AwaitNoCommit());  // last_step is then that of a commit that is there
+  RETURN_IF_ERROR(manager.AwaitNoCommit());  // last_step is then that of a durable commit
   if (whole && !context_.options.no_commit && state_.step > commits_.last_step()) {
     RETURN_IF_ERROR(commits_.Start());
   }

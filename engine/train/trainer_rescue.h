@@ -1,6 +1,6 @@
-// What a trainer does when a step cannot be computed, since memory that it needs is refused or its
-// samples cannot be read: the state after the step before is committed where it is still whole, so
-// that the run goes on from there once that is mended. Compute thread only.
+// Handles a step that cannot be computed because memory is refused or its samples cannot be read:
+// commits the state after the previous step if it is still complete, so that the run can continue
+// from there after a remedy. Compute thread only.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -14,24 +14,23 @@ namespace spillway {
 
 class TrainerRescue {
  public:
-  // All outlive it. `state`: after the last step that ended.
+  // All outlive the object. `state`: after the last completed step.
   TrainerRescue(const RunContext* context, const RunSetup* setup, CommitStarter* commits,
                 WriteAccount* writes, const RunState* state)
       : context_(*context), setup_(*setup), commits_(*commits), writes_(*writes), state_(*state) {}
 
-  // Return `status`, what computing has answered: whether memory was refused in the middle of
-  // something, or whatever was wrong before anything of it had begun.
+  // Return `status`, a result of the computation, and note whether memory was refused midway, or
+  // anything failed before the step began.
   absl::Status NoteOutOfMemory(absl::Status status);
   absl::Status NoteNotBegun(absl::Status status);
-  // What was noted last is such a failure.
+  // Whether the last status noted was such a failure.
   bool needed() const { return needed_; }
 
-  // Commits what can be committed; nothing is trained any more. Returns `refusal` with what became
-  // of the run.
+  // Commits what can be committed, and ends training. Returns `refusal` extended by the result.
   absl::Status End(const absl::Status& refusal);
 
  private:
-  // Whether a commit names the state after the last step.
+  // Returns whether a commit names the state after the last step.
   absl::StatusOr<bool> Commit();
 
   const RunContext& context_;

@@ -28,7 +28,7 @@ absl::Status WriteAccount::Check(const SwapPlan& plan, const InPlaceUnits& in_pl
   plan_ = PlanWrites(plan, !committed, !options.no_commit, in_place);
   plan_.commits_between =
       options.commit_every > 0 && options.commit_every < options.steps && !options.no_commit;
-  // What only lacks its last evaluation takes no step.
+  // A run that only lacks its last evaluation takes no step.
   if (committed && committed->step >= options.steps) plan_.step_bytes = 0;
   plan_of_all_ = plan_;
   uint64_t before_bytes = before_bytes_;

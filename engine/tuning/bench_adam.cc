@@ -22,7 +22,7 @@ struct Free {
 };
 using FreedBytes = std::unique_ptr<char, Free>;
 
-// Not touched: each thread faults in its own part.
+// Leaves the memory untouched: each thread faults in its own part.
 FreedBytes Allocate(uint64_t size_bytes) {
   return FreedBytes(static_cast<char*>(::operator new[](size_bytes, std::align_val_t(64))));
 }
@@ -33,8 +33,8 @@ double SecondsOf(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// work(thread) on that many threads, the caller's included. Throws std::system_error where the
-// system does not start them all; those that it did have ended then.
+// Runs work(thread) on that many threads, including the caller's. Throws std::system_error if the
+// system does not start them all; those that it started have ended by then.
 void OnThreads(int threads, const std::function<void(int)>& work) {
   std::vector<std::jthread> others;
   for (int i = 1; i < threads; ++i) {
@@ -43,7 +43,7 @@ void OnThreads(int threads, const std::function<void(int)>& work) {
   work(0);
 }
 
-// The planes of all tiles, laid out as on storage: tile after tile.
+// The planes of all tiles, laid out as in the store: tile after tile.
 struct AdamState {
   OptimizerSpec spec;
   StateLayout layout;

@@ -27,16 +27,16 @@ namespace {
 
 constexpr int kSwapRounds = 5;
 constexpr int kMeasurements = 9;             // a round
-constexpr uint64_t kWorkerBytes = 32 << 20;  // beyond most caches
+constexpr uint64_t kWorkerBytes = 32 << 20;  // larger than most caches
 constexpr uint64_t kPieceBytes = 4 << 20;    // about a tile's plane
 constexpr uint64_t kLinkBytes = 32 * kMiB;
 
 enum class Work { kCopy, kChecksum };
 
-// Threads that copy or check memory of their own from construction to Stop, or its end.
+// Threads that copy or check memory of their own, from construction to Stop or destruction.
 class Load {
  public:
-  // Throws std::system_error where the system does not start them all.
+  // Throws std::system_error if the system does not start all threads.
   Load(Work work, int workers, std::vector<std::vector<char>>& memory)
       : work_(work), began_(MonotonicSeconds()) {
     for (int i = 0; i < workers; ++i) {
@@ -45,7 +45,7 @@ class Load {
     }
   }
 
-  // Bytes a second of all threads together. Once.
+  // Stops the threads and returns their bytes a second together. Called once.
   double Stop() {
     for (std::jthread& thread : threads_) thread.request_stop();
     threads_.clear();
@@ -70,8 +70,8 @@ class Load {
   const Work work_;
   const double began_;
   std::atomic<uint64_t> bytes_{0};
-  std::atomic<uint64_t> kept_{0};      // so that no checksum is left out
-  std::vector<std::jthread> threads_;  // end first: they use all of the above
+  std::atomic<uint64_t> kept_{0};      // so that the compiler keeps every checksum
+  std::vector<std::jthread> threads_;  // destroyed first: they use the members above
 };
 
 class SwapBench {
@@ -99,7 +99,7 @@ class SwapBench {
     ASSIGN_OR_RETURN(bench->engine_, CreateIoEngine(io));
     bench->pass_ = std::make_unique<DiskPass>(bench->engine_.get(), files, bench->arena_->data(),
                                               io.block_bytes, static_cast<int>(io.depth));
-    // The first write of a block finds its place; training overwrites.
+    // The first write of a block allocates it; training overwrites blocks.
     DiskPassOptions all;
     all.mix = PassMix::kWrite;
     all.seconds = std::max(1.0, options.seconds / 4);
@@ -198,14 +198,14 @@ class SwapBench {
   }
 
   const SwapBenchOptions& options_;
-  const double seconds_;  // of each measurement
+  const double seconds_;  // per measurement
   std::unique_ptr<IoEngine> engine_;
   std::unique_ptr<MemoryBudget> budget_;
   std::unique_ptr<Arena> arena_;
   std::vector<std::unique_ptr<File>> files_;
   uint64_t file_bytes_ = 0;
   std::unique_ptr<DiskPass> pass_;
-  std::vector<std::vector<char>> memory_;  // of each worker: what it reads, and copies to
+  std::vector<std::vector<char>> memory_;  // of each worker: its source, and its copy
 
   std::vector<double> read_alone_, write_alone_, read_both_, write_both_;
   std::vector<LinkMeasurement> links_;

@@ -28,7 +28,7 @@ struct Samples {
   }
 };
 
-// For about `seconds`, and at least one step.
+// Runs steps for about `seconds`, and at least one.
 absl::StatusOr<NullSteps::Work> Measure(NullSteps& steps, const NullBenchOptions& options,
                                         double seconds, Samples& samples) {
   const NullSteps::Work before = steps.work();

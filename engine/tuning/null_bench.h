@@ -1,5 +1,5 @@
-// What the mover and its workers keep up with, whatever the disk: steps with real tiles on one that
-// completes at once. So a person sees what drives and cores a machine may have before they bind.
+// Measures the rates that the mover and its workers can sustain, independent of the disk: steps
+// with real tiles on a disk that completes at once. They tell which drives and cores saturate it.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,20 @@ struct NullBenchOptions {
   int layers = 24;
   uint64_t layer_parameters = 7 << 20;
   uint64_t tile_parameters = 256 << 10;
-  double seconds = 10;            // about
-  std::function<bool()> stopped;  // looked at before each step; may be empty
+  double seconds = 10;            // approximate duration
+  std::function<bool()> stopped;  // checked before each step; may be empty
 };
 
 struct NullBenchResult {
   struct Range {
     double median = 0, least = 0, most = 0;
   };
-  // Bytes read and written a second, of rounds in which each is measured once.
+  // Bytes read and written a second, over rounds in which each is measured once.
   struct Rates {
-    Range worker;  // of one, while it is busy: checksums, or nothing but handing over
-    Range mover;   // of a processor of its own
-    Range all;     // by the clock, on the cores that are there
-    double mover_seconds_per_tile = 0;  // on its whole way through a step
+    Range worker;                       // of one busy worker: checksums, or handing over alone
+    Range mover;                        // with a processor of its own
+    Range all;                          // by the wall clock, on the cores that exist
+    double mover_seconds_per_tile = 0;  // over all of a tile's stages in a step
   };
   NullBenchOptions options;
   uint64_t tile_bytes = 0;
@@ -37,10 +37,10 @@ struct NullBenchResult {
   Rates with_checksums, without_checksums;
 };
 
-// kCancelled when stopped. Takes some 200 MiB of memory with the options as they are.
+// kCancelled when stopped. Takes about 200 MiB of memory with the default options.
 absl::StatusOr<NullBenchResult> RunNullBench(const NullBenchOptions& options);
 
-// At most 80 columns.
+// Text of at most 80 columns.
 std::string NullBenchText(const NullBenchResult& result);
 nlohmann::json NullBenchJson(const NullBenchResult& result);
 

@@ -1,8 +1,8 @@
-// A disk of zeros that completes at once: what swapping costs without one.
+// A disk of zeros that completes at once: it shows the cost of swapping without a disk.
 //
-// Every plane, gradient and buffer of a run on it stays zero where the arithmetic leaves zeros as
-// they are, so that nothing has to be moved, and every checksum is right all the same. The mover is
-// woken for every transfer by itself, as often as any disk can.
+// All planes, gradients and buffers of a run on it stay zero if the arithmetic maps zeros to zeros,
+// so no bytes are moved and every checksum is still right. The mover is woken for each transfer
+// separately, as often as by any disk.
 #pragma once
 
 #include <time.h>
@@ -18,13 +18,13 @@
 
 namespace spillway {
 
-// Of one engine, which it outlives. Nothing can be committed there.
+// The disk of one engine, which it outlives. Commits are not possible there.
 class NullDisk final : public FileSystem {
  public:
-  // Any thread: of all requests that have completed.
+  // Bytes of all completed requests. Any thread.
   uint64_t moved_bytes() const { return moved_bytes_; }
-  // Of a processor, that the engine's owner (the mover) has had since its start, on whichever
-  // thread it is. Any thread, while that one is there; 0 before its first Poll.
+  // Processor seconds of the engine's owner (the mover) since its start, on whichever thread it
+  // runs. Any thread, while the owner exists; 0 before its first Poll.
   double owner_seconds() const;
 
   absl::StatusOr<std::unique_ptr<File>> Open(absl::string_view path, const FileOptions&) override;

@@ -36,7 +36,7 @@ PlanRequest LayersRequest(UpdateMode update, int layers, uint64_t layer_paramete
   return request;
 }
 
-// It leaves zeros as they are.
+// Arithmetic that maps zeros to zeros.
 class NullSteps::Arithmetic final : public TileCompute {
  public:
   GradientPartial Round(int, int, uint64_t, const float*, void*) override { return {}; }
@@ -44,11 +44,11 @@ class NullSteps::Arithmetic final : public TileCompute {
   absl::Status Update(const TileView&, const UpdateScalars&) override { return absl::OkStatus(); }
 };
 
-// Threads that hand over as a manager's own do, and do nothing with the bytes.
+// Threads that accept and complete jobs as a manager's own do, but ignore the bytes.
 class NullSteps::IdleWorkers final : public Executor {
  public:
   explicit IdleWorkers(int threads) : pool_(threads) {}
-  // The first state is made, and recorded in the store, all the same.
+  // Jobs before this call are run, so that the first state is made and recorded in the store.
   void BeIdle() { idle_ = true; }
   double busy_seconds() const { return pool_.busy_seconds(); }
 
@@ -139,7 +139,7 @@ absl::Status NullSteps::Step() {
     OpBuffers buffers;
     RETURN_IF_ERROR(
         Call([&](MoverThread::Done done) { mover_->gate().Request(&buffers, std::move(done)); }));
-    if (op == ops - 1) thread.Post(enqueue);  // its fetches overlap
+    if (op == ops - 1) thread.Post(enqueue);  // its fetches overlap this operation
     thread.Post([this] { mover_->gate().Finish(); });
   }
   if (immediate) return absl::OkStatus();

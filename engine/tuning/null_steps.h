@@ -1,5 +1,5 @@
-// Training steps on a disk that completes at once, which compute nothing: what is left is the
-// mover's work, the hand-over to the workers and back, and, unless they are left out, checksums.
+// Training steps without computation, on a disk that completes at once. The rest is the mover's
+// work, the hand-over to the workers and back, and, unless switched off, checksums.
 #pragma once
 
 #include <atomic>
@@ -18,25 +18,25 @@
 
 namespace spillway {
 
-// Like layers between an embedding and a head that borrows it, in bf16 with AdamW, all on NVMe: 12
-// bytes of state a parameter.
+// A request that resembles layers between an embedding and a tied head, in bf16 with AdamW, all on
+// NVMe: 12 bytes of state a parameter.
 PlanRequest LayersRequest(UpdateMode update, int layers, uint64_t layer_parameters,
                           uint64_t tile_parameters);
 
-// One thread computes, as of a run; mover and workers have their own.
+// One thread computes, as in a run; mover and workers have their own.
 class NullSteps {
  public:
   struct Options {
     int workers = 2;
-    bool checksums = true;  // without them workers hand a job back at once
+    bool checksums = true;  // if false, workers complete a job at once
   };
-  // Since the first state was made.
+  // Counters since the first state was made.
   struct Work {
     uint64_t steps = 0;
-    uint64_t tiles = 0;         // updated
+    uint64_t tiles = 0;         // updated tiles
     uint64_t moved_bytes = 0;   // read and written
-    double mover_seconds = 0;   // of a processor
-    double worker_seconds = 0;  // in jobs, all workers together
+    double mover_seconds = 0;   // processor seconds
+    double worker_seconds = 0;  // in jobs, of all workers together
 
     Work Since(const Work& earlier) const;
   };
@@ -46,7 +46,7 @@ class NullSteps {
   ~NullSteps();
 
   absl::Status Step();
-  // Ends what the last step has left under way.
+  // Completes what the last step has left under way.
   absl::Status Flush();
   Work work() const { return Counted().Since(before_); }
 
@@ -54,7 +54,7 @@ class NullSteps {
   class Arithmetic;
   class IdleWorkers;
   explicit NullSteps(SwapPlan plan);
-  // On the mover's thread; waits until it is done.
+  // Runs `task` on the mover's thread and waits for it.
   absl::Status Call(const std::function<void(MoverThread::Done)>& task);
   Work Counted() const;
 
@@ -66,10 +66,10 @@ class NullSteps {
   std::unique_ptr<Arithmetic> arithmetic_;
   std::unique_ptr<IdleWorkers> idle_workers_;  // null with checksums
   std::unique_ptr<Mover> mover_;
-  std::thread mover_thread_;  // with idle workers; otherwise the mover has one
+  std::thread mover_thread_;  // if workers are idle; otherwise the mover has a thread
   std::atomic<bool> stopping_{false};
   UpdateScalars scalars_;
-  bool enqueued_ = false;  // the next step
+  bool enqueued_ = false;  // the next step is enqueued
   Work before_;
 };
 

@@ -17,7 +17,7 @@
 namespace spillway {
 namespace {
 
-// Of the device below `path` alone: kept, or measured now.
+// Rate of the device below `path` alone: from the profile, or measured now.
 absl::StatusOr<double> DeviceRate(const std::string& path, const BlockDevice& device,
                                   const DiskProbe& how, const std::string& profile_path) {
   const std::string key = DeviceKey(
@@ -33,7 +33,7 @@ absl::StatusOr<double> DeviceRate(const std::string& path, const BlockDevice& de
   ASSIGN_OR_RETURN(const DiskRates rates, MeasureDisk(probe));
   MachineProfile measured;
   measured.SetRates(key, {rates, how.probe_bytes, now});
-  // What can't be kept is measured again.
+  // If it cannot be saved, it is measured again next time.
   SaveProfile(profile_path, machine, measured).IgnoreError();
   return rates.mixed_bytes_per_second;
 }

@@ -1,4 +1,4 @@
-// How fast each swap path is, so that tiles can be dealt to several in proportion.
+// Rates of the swap paths, so that tiles are distributed to them in proportion.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@
 
 namespace spillway {
 
-// Bytes a second of each path while it reads and writes at once, by the order of `paths`: as
-// `spillway tune` found them, else from the machine's profile, else measured now (a second a
-// device; kept in the profile). Empty where they are alike or unknown: one path, all on one
-// device, a path that can't be measured, or profiles switched off (SPILLWAY_PROFILE=off).
-// Takes up to `buffer_bytes` of memory meanwhile. Says in the log what it went by.
+// Bytes a second of each path while it reads and writes at once, in the order of `paths`: found by
+// `spillway tune`, else from the machine's profile, else measured now (a second per device; saved
+// in the profile). Empty if they are equal or unknown: one path, all on one device, a path that
+// cannot be measured, or profiles switched off (SPILLWAY_PROFILE=off). Takes up to `buffer_bytes`
+// of memory meanwhile. The log names the source of the rates.
 std::vector<double> SwapPathRates(const std::vector<std::string>& paths, const IoEngineOptions& io,
                                   uint64_t probe_bytes, uint64_t buffer_bytes);
 
-// Pure: what each path gets of its device, which paths on one device share.
-// `device_rates`: of the device below each path.
+// Pure: divides the rate of each device among the paths on it. `device_rates`: for each path, the
+// rate of the device below it.
 std::vector<double> ShareDevices(absl::Span<const BlockDevice> devices,
                                  absl::Span<const double> device_rates);
 

@@ -19,20 +19,20 @@
 namespace spillway {
 namespace {
 
-// Parts of the time: the files' first writing takes what it takes.
+// Parts of the time; the first writing of the files takes as long as it needs.
 constexpr double kEnginePart = 0.2, kShapePart = 0.55, kPathPart = 0.2;
 constexpr int kRounds = 5, kQuickRounds = 3;
 constexpr int kPathRounds = 3;
-// Less says nothing: starting and draining the queue take milliseconds.
+// Shorter passes measure little: starting and draining the queue take milliseconds.
 constexpr double kLeastPassSeconds = 0.004;
 
-// Measures any settings on the same files with the same memory.
+// Measures given settings on the same files with the same memory.
 class Bench {
  public:
   static absl::StatusOr<std::unique_ptr<Bench>> Create(const TuneOptions& options) {
     auto bench = std::unique_ptr<Bench>(new Bench(options));
     ASSIGN_OR_RETURN(bench->arena_, Arena::Create(options.buffer_bytes, &bench->budget_));
-    // Not zeros: a drive may compress those.
+    // The data is not zero, since a drive may compress zeros.
     for (uint64_t i = 0; i < options.buffer_bytes; ++i) {
       bench->arena_->data()[i] = static_cast<char>((i * 2654435761u) >> 13);
     }
@@ -44,7 +44,7 @@ class Bench {
     return bench;
   }
 
-  // `path`: of this one alone; -1: all together.
+  // Measures the path with the index `path` alone; -1: all together.
   absl::StatusOr<DiskRates> Measure(IoEngineOptions io, int path, double pass_seconds) {
     ASSIGN_OR_RETURN(const auto engine, CreateEngine(io));
     const int window =
@@ -65,7 +65,7 @@ class Bench {
     return rates;
   }
 
-  // What io_uring would do here; why not, where it is refused.
+  // Modes that io_uring offers here; `refusal` gets the reason if it is refused.
   UringOffers Offers(std::string* refusal) const {
     UringOffers offers;
     IoEngineOptions io;
@@ -87,7 +87,7 @@ class Bench {
     return offers;
   }
 
-  // Every candidate once a round, each round beginning with another.
+  // Measures every candidate once a round; each round begins with a different one.
   absl::Status MeasureRounds(std::vector<TuneCandidate>& candidates, int rounds, double seconds,
                              const std::function<void(double)>& progress) {
     const size_t count = candidates.size();
@@ -119,7 +119,7 @@ class Bench {
             options.file_bytes / options.paths.size() / (4 * kMiB) * (4 * kMiB), 4 * kMiB)),
         budget_("tune", options.buffer_bytes + kMiB) {}
 
-  // With memory and files registered, as training has them.
+  // Creates an engine with memory and files registered, as in training.
   absl::StatusOr<std::unique_ptr<IoEngine>> CreateEngine(IoEngineOptions io) const {
     io.announce = false;
     io.memory = {{arena_->data(), arena_->size_bytes()}};
@@ -135,7 +135,7 @@ class Bench {
     return files;
   }
 
-  // The first write of a block finds its place; training overwrites.
+  // The first write of a block allocates it; training overwrites blocks.
   absl::Status Fill() {
     IoEngineOptions io;
     io.announce = false;
@@ -151,14 +151,14 @@ class Bench {
     all.file_bytes = file_bytes_;
     all.stopped = options_.stopped;
     ASSIGN_OR_RETURN(const DiskPassResult filled, pass.Run(all));
-    // A slow disk: less of it, so that no read finds a block that was never written.
+    // On a slow disk the files become smaller, so that every block read has been written.
     file_bytes_ = std::max<uint64_t>(filled.written_bytes / files_.size() / (4 * kMiB) * (4 * kMiB),
                                      4 * kMiB);
     return absl::OkStatus();
   }
 
   const TuneOptions& options_;
-  uint64_t file_bytes_;  // of each
+  uint64_t file_bytes_;  // per file
   MemoryBudget budget_;
   std::unique_ptr<Arena> arena_;
   std::vector<std::unique_ptr<File>> files_;
@@ -170,7 +170,7 @@ std::vector<double> RelativesOf(const std::vector<TuneCandidate>& candidates) {
   return relatives;
 }
 
-// The best number of threads, whatever the best engine is.
+// The best number of threads, even if another engine is better.
 uint32_t BestThreads(const std::vector<TuneCandidate>& engines) {
   std::vector<double> relatives;
   std::vector<uint64_t> numbers;
@@ -192,7 +192,7 @@ std::vector<TuneCandidate> EngineCandidates(bool quick, const UringOffers& offer
     candidate.io = io;
     candidates.push_back(std::move(candidate));
   };
-  // In the order in which equals are preferred.
+  // Candidates in the order in which equal ones are preferred.
   IoEngineOptions uring;
   uring.kind = IoEngineOptions::Kind::kUring;
   if (offers.uring) add("io_uring", uring);
@@ -203,7 +203,7 @@ std::vector<TuneCandidate> EngineCandidates(bool quick, const UringOffers& offer
     threads.threads = number;
     add(absl::StrCat(number, " threads"), threads);
   }
-  // They keep a core busy that compute could use, and have to be worth it.
+  // Polling keeps a core busy that compute could use, so it must be worth it.
   if (offers.iopoll && !quick) {
     uring.poll = true;
     add("io_uring IOPOLL", uring);
@@ -263,7 +263,7 @@ absl::StatusOr<TuneResult> Tune(const TuneOptions& options) {
   result.shapes = ShapeCandidates(options.quick, result.engines[engine].io, options.buffer_bytes);
   RETURN_IF_ERROR(bench->MeasureRounds(result.shapes, rounds, kShapePart * options.seconds,
                                        progress(kEnginePart, kShapePart, "blocks and depths")));
-  // Of equals what holds the least memory in flight, and of those the larger blocks, which
+  // Among equals the least memory in flight is preferred, then the larger blocks, of which there
   // are fewer to handle.
   std::vector<uint64_t> cost;
   for (const TuneCandidate& shape : result.shapes) {
@@ -274,7 +274,7 @@ absl::StatusOr<TuneResult> Tune(const TuneOptions& options) {
   result.chosen = result.shapes[shape].io;
   result.chosen.threads = result.threads;
 
-  // One path alone is all of them together.
+  // With one path, its rate alone is that of all together.
   const int count = static_cast<int>(options.paths.size());
   const int alone = count > 1 ? count : 0;
   const double pass_seconds = kPathPart * options.seconds / (3.0 * kPathRounds * (alone + 1));

@@ -17,7 +17,7 @@ std::string EngineName(const IoEngineOptions& io) {
   return io.kind == IoEngineOptions::Kind::kThreads ? "threads" : "io_uring";
 }
 
-// Of io_uring, as the profile has it.
+// The mode of io_uring as the profile names it.
 std::string ModeName(const IoEngineOptions& io) {
   return io.poll ? "iopoll" : io.sqpoll ? "sqpoll" : "";
 }
@@ -40,7 +40,7 @@ json CandidateJson(const TuneCandidate& candidate) {
   return value;
 }
 
-// GB/s, read, written and both.
+// GB/s of reading, writing and both.
 std::string RatesText(const DiskRates& rates) {
   return absl::StrFormat("%8.2f %8.2f %8.2f", rates.read_bytes_per_second * 1e-9,
                          rates.write_bytes_per_second * 1e-9, rates.mixed_bytes_per_second * 1e-9);
@@ -59,7 +59,7 @@ void AppendEngines(const TuneResult& result, std::string* text) {
   }
 }
 
-// Blocks below each other, depths beside each other.
+// Appends a table with a row per block size and a column per depth.
 void AppendShapes(const TuneResult& result, std::string* text) {
   std::set<uint32_t> blocks, depths;
   for (const TuneCandidate& shape : result.shapes) {

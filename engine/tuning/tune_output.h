@@ -1,4 +1,4 @@
-// A tuning for people, and as JSON.
+// A tuning as text and as JSON.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace spillway {
 
-// For people, at most 80 columns wide but for paths; and all of it as JSON.
+// The text, at most 80 columns wide except for paths; and everything as JSON.
 std::string TuneText(const TuneResult& result);
 nlohmann::json TuneJson(const TuneResult& result);
 

@@ -74,7 +74,7 @@ std::optional<TunedEntry> FindTuning(const std::vector<std::string>& swap_paths)
 }
 
 void ApplyTuning(const TunedEntry& entry, const IoGiven& given, IoEngineOptions* io) {
-  // Tuned io_uring stays `auto`: where it is refused by now, threads do.
+  // Tuned io_uring stays `auto`: if it is refused now, threads are used.
   if (!given.kind && entry.engine == "threads") io->kind = IoEngineOptions::Kind::kThreads;
   if (!given.kind) {
     io->poll = entry.mode == "iopoll";

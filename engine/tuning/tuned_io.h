@@ -1,4 +1,4 @@
-// What `spillway tune` found, where it counts: for the swap paths of a run on this machine.
+// Applies the results of `spillway tune` to the swap paths of a run on this machine.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace spillway {
 
-// What of IoEngineOptions was said by a flag or the config file, and so is not tuned.
+// The members of IoEngineOptions that a flag or the config file sets, and tuning must not change.
 struct IoGiven {
   bool kind = false;
   bool block_bytes = false;
@@ -19,27 +19,28 @@ struct IoGiven {
   bool threads = false;
 };
 
-// A tuning that counts, or a line for the log about why there is one that does not ("": there
-// is none at all, or profiles are off).
+// A valid tuning, or a line for the log that says why the one that exists is not valid ("": none
+// exists, or profiles are off).
 struct FoundTuning {
   std::optional<TunedEntry> entry;
   std::string why_not;
 };
 
-// Pure: `loaded` as read, `devices` below `paths`. A tuning is of all its paths together.
+// Pure. `loaded`: the profile as read; `devices`: below `paths`. A tuning is for all its paths
+// together.
 FoundTuning FindTuning(const LoadedProfile& loaded, const MachineIdentity& machine,
                        const std::vector<std::string>& paths,
                        const std::vector<BlockDevice>& devices, int64_t unix_seconds);
 
-// Of this machine, now, from the profile's place; `{rank}` in a path is rank 0's. Says in the log
-// why a tuning that is there does not count.
+// Reads the profile of this machine now; `{rank}` in a path means rank 0. The log says why an
+// existing tuning is not valid.
 std::optional<TunedEntry> FindTuning(const std::vector<std::string>& swap_paths);
 
-// Sets what was not given. `io->origin` says so in the engine's log line.
+// Sets the members that are not given. `io->origin` notes it for the engine's log line.
 void ApplyTuning(const TunedEntry& entry, const IoGiven& given, IoEngineOptions* io);
 
-// For striping: the part of the bytes that each swap path should take, by measured mixed rate;
-// they add up to 1. Empty where nothing that counts is known of them. Logs nothing.
+// For striping: the part of the bytes that each swap path takes, by measured mixed rate; they add
+// up to 1. Empty without valid measurements. Logs nothing.
 std::vector<double> TunedPathWeights(const std::vector<std::string>& swap_paths);
 
 }  // namespace spillway

@@ -15,12 +15,12 @@ namespace {
 
 using nlohmann::json;
 
-// What the file says: {"tensor": ["file", "bfloat16", "parameter"], ...}, of zeros
-// ["file", "bfloat16", null, [shape]]; and under this name, which no tensor has,
-// {"files": {"file": {...}}, "index": {...}, "dtype": "float32"}.
+// Format of the file: {"tensor": ["file", "bfloat16", "parameter"], ...}, for zeros ["file",
+// "bfloat16", null, [shape]]; and under this name, which no tensor has, {"files": {"file": {...}},
+// "index": {...}, "dtype": "float32"}.
 constexpr const char* kBeside = "__metadata__";
 
-// Whether the files have every parameter, so that their names are those of the whole model.
+// Whether the files have every parameter, so that their names fit the whole model.
 bool HasEveryParameter(const std::map<std::string, std::string>& parameters,
                        const TensorNames& names) {
   std::set<std::string> there;
@@ -45,7 +45,7 @@ json LayoutOf(const SafetensorsModel& model, const TensorNames* names) {
     metadata["files"][name] = file->metadata();
     for (const SafetensorsTensor& tensor : file->tensors()) {
       const auto dtype = SafetensorsDType(tensor.dtype);
-      if (!dtype && tensor.dtype != "I64") continue;  // of counts the dtype is not chosen
+      if (!dtype && tensor.dtype != "I64") continue;  // counts do not decide the dtype
       const auto parameter = parameters.find(tensor.name);
       if (!parameters.empty() && names->zeros.contains(tensor.name) && dtype) {
         layout[tensor.name] = {name, TorchName(*dtype), nullptr, tensor.shape};

@@ -20,20 +20,20 @@ using VisitValues = std::function<absl::Status(const std::string& name, uint64_t
 
 constexpr uint64_t kUnpackedAtOnce = 1 << 18;  // 1 MiB in fp32
 
-// A packed matrix, of which one is read at a time, in pieces: its values are told when all are
+// Collects the pieces of one packed matrix at a time, and passes its values on when all pieces are
 // there.
 class PackedPieces {
  public:
   explicit PackedPieces(const VisitValues& visit) : visit_(visit) {}
 
-  // `words`: the piece's.
+  // `words`: of the piece.
   absl::Status Add(const ParameterDescription& parameter, const ParameterPiece& piece,
                    const char* words) {
     const uint32_t word_bytes = parameter.packing.word_bytes;
     bytes_.resize(parameter.words * word_bytes);
     std::memcpy(bytes_.data() + piece.first_element * word_bytes, words, piece.count * word_bytes);
     if (piece.first_element + piece.count < parameter.words) return absl::OkStatus();
-    // Whole rows, which may be packed as columns.
+    // Unpacks whole rows, which may be packed as columns.
     const auto columns = static_cast<uint64_t>(parameter.shape[1]);
     const uint64_t most = std::max<uint64_t>(1, kUnpackedAtOnce / columns) * columns;
     for (uint64_t first = 0; first < parameter.elements; first += most) {
@@ -50,12 +50,13 @@ class PackedPieces {
   std::vector<float> values_;
 };
 
-constexpr char kZeros[] = "";  // which no parameter is called
+constexpr char kZeros[] = "";  // no parameter has this name
 
-// What one pass over the state writes: no parameter twice, in the state's order, and then zeros.
+// The tensors that one pass over the state writes: each parameter once, in the state's order, then
+// zeros.
 using TensorsOnce = std::vector<std::pair<std::string, ExportTensor>>;
 
-// The first has every parameter and buffer; the others have those that are further tensors too.
+// The first pass has every parameter and buffer; later ones repeat those that are several tensors.
 std::vector<TensorsOnce> PassesOf(const StateSource& source, const ExportOptions& options) {
   std::vector<TensorsOnce> passes(1);
   const auto add = [&](const std::string& name, const ExportTensor& tensor) {
@@ -95,7 +96,7 @@ absl::Status WriteOnce(const StateSource& source, const ExportOptions& options,
                        const TensorsOnce& tensors, Writer& writer) {
   std::set<std::string> wanted;
   for (const auto& [name, tensor] : tensors) wanted.insert(name);
-  uint64_t left = 0;  // elements of parameters; when all are there no more is read
+  uint64_t left = 0;  // elements of parameters; at 0 no more is read
   for (const auto& [name, tensor] : tensors) left += name == kZeros ? 0 : tensor.elements();
   for (const StateBuffer& buffer : source.buffers) {
     if (wanted.contains(buffer.name)) left -= buffer.values.size();

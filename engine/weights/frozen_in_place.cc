@@ -12,7 +12,7 @@
 namespace spillway {
 namespace {
 
-// What a manifest can say of a file, in UTF-8: "" where it can't.
+// The path as a manifest can store it, in UTF-8: "" if it cannot.
 std::string ManifestPath(const std::string& path) {
   const std::string absolute = NormalPath(AbsolutePath(path).value_or(""));
   Utf8Decoder decoder;
@@ -22,7 +22,7 @@ std::string ManifestPath(const std::string& path) {
   return decoder.complete() ? absolute : "";
 }
 
-// The pieces of a stretch of a unit; none where a parameter of the unit is no tensor in the dtype.
+// Finds the pieces of a stretch of a unit; none if a parameter is not a tensor of that dtype.
 class UnitFinder {
  public:
   UnitFinder(DType dtype, const WeightSource& weights, const std::string& output, InPlaceUnits* out)

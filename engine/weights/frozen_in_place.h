@@ -1,4 +1,4 @@
-// Which frozen weights can be read where they lie, in the model's own files
+// Finds the frozen weights that can be read in place, in the model's own files
 // (swap/store/in_place.h).
 #pragma once
 
@@ -15,19 +15,18 @@ namespace spillway {
 
 struct FrozenWeights {
   InPlaceUnits in_place;
-  // Of the other frozen units: what this rank has of their parameters, in the run's dtype.
+  // Bytes that this rank has of the other frozen units, in the run's dtype.
   uint64_t copied_bytes = 0;
-  uint64_t packed_bytes = 0;  // and of those that have something packed
+  uint64_t packed_bytes = 0;  // the part of copied_bytes in units with packed parameters
 };
 
-// A frozen unit is read in place where all of its parameters are tensors of files, in the run's
-// dtype; of it `grid`'s rank has its shard. Units whose shard is nothing but padding are not, nor
-// those with a file below `output`, where a run removes and replaces what it once exported ("":
-// nowhere).
+// A frozen unit is read in place if all of its parameters are tensors of files in the run's dtype;
+// `grid`'s rank reads its shard of it. Exceptions are shards that are only padding, and files below
+// `output`, where a run removes and replaces earlier exports ("": nowhere).
 FrozenWeights FindFrozenInPlace(const ModelDescription& model, const ShardGrid& grid, DType dtype,
                                 const WeightSource& weights, const std::string& output);
 
-// Those units of `in_place` for which `keep(unit)`.
+// The units of `in_place` for which `keep(unit)` is true.
 InPlaceUnits OnlyUnits(const InPlaceUnits& in_place, const std::function<bool(int unit)>& keep);
 
 }  // namespace spillway

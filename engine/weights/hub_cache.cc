@@ -34,14 +34,14 @@ bool Has(const std::string& directory, absl::string_view name) {
   return Exists(absl::StrCat(directory, "/", name));
 }
 
-// A word of a repository's name, or of a revision's path.
+// Whether `word` can be part of a repository's name, or of a revision's path.
 bool IsWord(absl::string_view word) {
   return !word.empty() && word != "." && word != ".." && absl::c_all_of(word, [](char c) {
     return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
   });
 }
 
-// Models of before there were owners.
+// Whether it is one of the first models, which have no owner.
 bool IsFirstModel(absl::string_view name) {
   constexpr absl::string_view kFirst[] = {"gpt2",        "distilgpt2", "bert-",
                                           "distilbert-", "t5-",        "roberta-"};
@@ -64,7 +64,7 @@ Names MissingShards(const std::string& directory, absl::string_view index) {
   const nlohmann::json json = ParseShallowJson(*text);
   const auto map = json.is_object() ? json.find("weight_map") : json.end();
   if (map == json.end() || !map->is_object())
-    return missing;  // whoever reads it says what is wrong
+    return missing;  // the reader of the index reports the error
   for (const auto& [tensor, file] : map->items()) {
     if (!file.is_string()) continue;
     const auto name = file.get<std::string>();
@@ -94,7 +94,7 @@ std::string Lacks(const std::string& directory, HubFiles files) {
                ? ""
                : absl::StrCat(missing.size(), " files of weights, such as ", missing.front());
   }
-  // Weights of other formats, which whoever reads them names.
+  // Weights of other formats count, too: their reader names the problem.
   for (const std::string& name : List(directory)) {
     if (CanHoldWeights(name) && Has(directory, name)) return "";
   }

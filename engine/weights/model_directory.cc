@@ -24,8 +24,8 @@ bool HasFile(const std::string& directory, absl::string_view name) {
   return Exists(absl::StrCat(directory, "/", name));
 }
 
-// The newest folder in `directory` that has a config.json, by name length and letters, so that
-// checkpoint-1000 comes after checkpoint-500; "": none has.
+// The newest folder in `directory` that has a config.json, by length of name and then letters, so
+// that checkpoint-1000 comes after checkpoint-500; "" if there is none.
 std::string FolderWithModel(const std::string& directory) {
   std::vector<std::string> names =
       FileSystem::Real().List(directory).value_or(std::vector<std::string>());

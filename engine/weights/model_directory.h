@@ -1,4 +1,4 @@
-// The directory that --model names, checked before anything is read from it.
+// Checks the directory that --model names before anything is read from it.
 #pragma once
 
 #include <string>
@@ -7,15 +7,15 @@
 
 namespace spillway {
 
-// OK where `directory` is one. Otherwise "--model DIRECTORY: ...": kNotFound where there is
-// nothing, kInvalidArgument and the like for a path that is none.
+// OK if `directory` is a directory. Otherwise "--model DIRECTORY: ...": kNotFound if nothing is
+// there, kInvalidArgument and others for a path that is something else.
 absl::Status CheckIsDirectory(const std::string& directory);
 
-// The same, and that it has a config.json; otherwise DescribeNoModel.
+// Checks also that it has a config.json; otherwise returns DescribeNoModel.
 absl::Status CheckModelDirectory(const std::string& directory);
 
-// What a directory without a config.json is (an adapter, a run's OUTPUT, a folder of models,
-// weights of another format, ...), and what to give in its place. kNotFound.
+// Describes a directory without a config.json (an adapter, a run's OUTPUT, a folder of models,
+// weights of another format, ...), and what to give instead. kNotFound.
 absl::Status DescribeNoModel(const std::string& directory);
 
 }  // namespace spillway

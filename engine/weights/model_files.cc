@@ -26,13 +26,13 @@ using nlohmann::json;
 
 constexpr const char* kConfig = "config.json";
 constexpr const char* kGenerationConfig = "generation_config.json";
-// How texts are made, and how sounds or pictures become what the model is given: for transformers,
-// in an export.
+// Limit of the settings of generation and of processors for sounds or pictures, which an export
+// copies for transformers.
 constexpr uint64_t kMostCopiedBytes = 4 << 20;
 constexpr const char* kCopiedFiles[] = {kGenerationConfig, "preprocessor_config.json",
                                         "processor_config.json"};
-// Templates of other names than the default one lie in kTemplatesFolder; a file each, with this in
-// front of its name, where everything lies in one folder.
+// Templates beside the default one are files in kTemplatesFolder; in a directory without folders,
+// files with this prefix.
 constexpr const char* kTemplatesFlat = "additional_chat_templates:";
 
 // Whether a tokenizer's Save may write it.
@@ -41,13 +41,13 @@ bool IsTokenizerName(absl::string_view name) {
          absl::c_linear_search(kTokenizerJsonFiles, name);
 }
 
-// Whether a file of this name is one of those that SaveModelFiles writes, but for config.json.
+// Whether SaveModelFiles may write a file of this name, apart from config.json.
 bool IsOwnName(absl::string_view name) {
   return IsTokenizerName(name) || absl::c_linear_search(kCopiedFiles, name);
 }
 
-// The text of a generation_config.json with model.ends in it, which is made of the config where it
-// is missing (""): "" if there is none then, either. REQUIRES: `given` is "" or a JSON object.
+// The text of a generation_config.json with model.ends added. If `given` is "", it is made from the
+// config; "" if there are no ends either. REQUIRES: `given` is "" or a JSON object.
 std::string WithEnds(const ModelFiles& model, const std::string& given) {
   const json parsed = given.empty() ? json() : ParseShallowJson(given);
   const std::optional<json> ending = GenerationConfigWithEnds(parsed, model.config, model.ends);
@@ -63,7 +63,7 @@ absl::Status CopyFile(FileSystem& files, const std::string& from, const std::str
   return WriteFileAtomically(files, to, content, FileAccess::kShared);
 }
 
-// One of kCopiedFiles, which is JSON.
+// Reads one of kCopiedFiles, which is JSON.
 absl::StatusOr<std::string> ReadCopiedFile(FileSystem& files, const std::string& directory,
                                            const char* name) {
   ASSIGN_OR_RETURN(const std::string content,
@@ -74,7 +74,7 @@ absl::StatusOr<std::string> ReadCopiedFile(FileSystem& files, const std::string&
   return absl::InvalidArgumentError(absl::StrCat(path, ": not a JSON object"));
 }
 
-// The plain files of a directory but config.json.
+// The plain files of a directory except config.json.
 absl::StatusOr<std::vector<std::string>> OtherFiles(FileSystem& files,
                                                     const std::string& directory) {
   ASSIGN_OR_RETURN(const std::vector<std::string> all, files.List(directory));
@@ -87,7 +87,7 @@ absl::StatusOr<std::vector<std::string>> OtherFiles(FileSystem& files,
   return names;
 }
 
-// The files of such names in a directory, by name.
+// The files with such names in a directory, by name.
 absl::StatusOr<std::map<std::string, FileInfo>> OwnFiles(FileSystem& files,
                                                          const std::string& directory) {
   std::map<std::string, FileInfo> own;
@@ -100,7 +100,7 @@ absl::StatusOr<std::map<std::string, FileInfo>> OwnFiles(FileSystem& files,
   return own;
 }
 
-// Of what another model had, those that were not written anew.
+// Removes the files of another model that were not overwritten.
 absl::Status RemoveFormer(FileSystem& files, const std::map<std::string, FileInfo>& before,
                           const std::string& directory) {
   ASSIGN_OR_RETURN(const auto now, OwnFiles(files, directory));
@@ -112,7 +112,7 @@ absl::Status RemoveFormer(FileSystem& files, const std::map<std::string, FileInf
   return absl::OkStatus();
 }
 
-// fp32 where the config does not say.
+// fp32 if the config does not specify one.
 DType SavedDType(const json& config) {
   for (const char* key : {"dtype", "torch_dtype"}) {
     const auto found = config.find(key);
@@ -129,7 +129,7 @@ void SetDType(json& config, DType dtype) {
     config[key] = TorchName(dtype);
     said = true;
   }
-  if (!said) config["torch_dtype"] = TorchName(dtype);  // which the later ones read as well
+  if (!said) config["torch_dtype"] = TorchName(dtype);  // which later versions read as well
 }
 
 absl::Status SaveTemplates(FileSystem& files, const std::string& model_directory,
@@ -145,7 +145,7 @@ absl::Status SaveTemplates(FileSystem& files, const std::string& model_directory
   return absl::OkStatus();
 }
 
-// Of the files that a run keeps, where an export has one.
+// The path in an export of a file that a run stores.
 absl::StatusOr<std::string> ExportedPath(FileSystem& files, const std::string& to,
                                          absl::string_view name) {
   if (!absl::ConsumePrefix(&name, kTemplatesFlat)) return absl::StrCat(to, "/", name);
@@ -154,11 +154,11 @@ absl::StatusOr<std::string> ExportedPath(FileSystem& files, const std::string& t
   return absl::StrCat(to, "/", kTemplatesFolder, "/", name);
 }
 
-// Of what an export of another model has left in `to`, what is none of the `names` that a run
-// keeps.
+// Removes from `to` files of another model's export that are not among the `names` that a run
+// stores.
 absl::Status RemoveOthers(FileSystem& files, const std::set<std::string>& names,
                           const std::string& to) {
-  // Where a run keeps no tokenizer, somebody may have put one there.
+  // If the run stores no tokenizer, a user may have added one.
   const bool tokenizes = absl::c_any_of(names, IsTokenizerName);
   ASSIGN_OR_RETURN(const auto own, OwnFiles(files, to));
   for (const auto& [name, info] : own) {
@@ -221,7 +221,7 @@ absl::Status SaveModelFiles(const ModelFiles& model, const std::string& to, File
   RETURN_IF_ERROR(CreateDirectories(files, to, FileAccess::kShared));
   RETURN_IF_ERROR(RemoveAtomicWriteLeftovers(files, to));  // of a run that was killed
   ASSIGN_OR_RETURN(const auto before, OwnFiles(files, to));
-  // Where there is no generation_config.json, its readers derive all of it from config.json.
+  // Without a generation_config.json its readers derive everything from config.json.
   for (const char* name : kCopiedFiles) {
     std::string content;
     if (Exists(absl::StrCat(model_directory, "/", name), files)) {
@@ -229,7 +229,7 @@ absl::Status SaveModelFiles(const ModelFiles& model, const std::string& to, File
     }
     if (name == absl::string_view(kGenerationConfig)) content = WithEnds(model, content);
     if (content.empty()) continue;
-    // Once: RemoveFormer knows files by their inodes, which a second write could bring back.
+    // Written once: RemoveFormer identifies files by inode, which a second write could reuse.
     RETURN_IF_ERROR(
         WriteFileAtomically(files, absl::StrCat(to, "/", name), content, FileAccess::kShared));
   }
@@ -247,7 +247,7 @@ absl::Status SaveModelFiles(const ModelFiles& model, const std::string& to, File
 
 absl::Status CopyModelFiles(const std::string& from, const std::string& to, FileSystem& files) {
   if (!Exists(from, files)) return absl::OkStatus();
-  // It alone: a place that is gone meanwhile is not made anew.
+  // Creates this directory only: if its parent is gone meanwhile, that is an error.
   const absl::Status made = files.CreateDirectory(to, FileAccess::kShared);
   if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
   RETURN_IF_ERROR(SyncIntoParent(files, to));
@@ -261,7 +261,7 @@ absl::Status CopyModelFiles(const std::string& from, const std::string& to, File
 
 namespace {
 
-// The frozen parameters whose values the run may hold otherwise than `asked.original` has them.
+// The frozen parameters whose values in the run may differ from those in `asked.original`.
 std::set<std::string> FromOriginal(const StateSource& state, const ModelExportOptions& asked) {
   std::set<std::string> names;
   if (asked.original == nullptr) return names;

@@ -31,14 +31,14 @@ std::string ShapeText(const Shape& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
-// What TensorFlow called a norm's weight and bias, as files of the first BERTs still have it.
+// Replaces TensorFlow's names of a norm's weight and bias, which files of the first BERTs use.
 std::string WithoutGamma(absl::string_view name) {
   if (absl::ConsumeSuffix(&name, "LayerNorm.gamma")) return absl::StrCat(name, "LayerNorm.weight");
   if (absl::ConsumeSuffix(&name, "LayerNorm.beta")) return absl::StrCat(name, "LayerNorm.bias");
   return std::string(name);
 }
 
-// The name of a file's tensor in a whole model's file.
+// The name that a file's tensor has in the file of a whole model.
 std::string WholeName(const TensorNames& names, absl::string_view written) {
   if (!names.other_prefix.empty()) absl::ConsumePrefix(&written, names.other_prefix);
   const std::string name = WithoutGamma(written);
@@ -72,21 +72,21 @@ bool IsOfFloats(const SafetensorsTensor& tensor) {
   return tensor.dtype == "F32" || tensor.dtype == "F16" || tensor.dtype == "BF16";
 }
 
-// Whether the tensor has the first rows of a parameter of `shape`, and lacks some.
+// Whether the tensor has only the first rows of a parameter of `shape`.
 bool HasFewerRows(const SafetensorsTensor& tensor, const Shape& shape) {
   if (tensor.shape.size() != shape.size() || shape.empty()) return false;
   return tensor.shape[0] > 0 && tensor.shape[0] < shape[0] &&
          std::equal(shape.begin() + 1, shape.end(), tensor.shape.begin() + 1);
 }
 
-// Whether the parameter `name` of `shape` is begun anew although the files have this tensor for it.
+// Whether the parameter `name` of `shape` is drawn although the files have this tensor for it.
 bool IsLeftForItsSize(const TensorNames& names, const SafetensorsTensor& tensor,
                       const std::string& name, const Shape& shape) {
   if (!names.ignores_sizes || tensor.shape == shape || !IsOfFloats(tensor)) return false;
   return !names.grown.contains(name) || !HasFewerRows(tensor, shape);
 }
 
-// Some of them, and how many more there are.
+// Lists a few of the names, and counts the others.
 std::string ShownNames(const std::vector<std::string>& names) {
   constexpr size_t kMost = 8;
   const size_t count = std::min(names.size(), kMost);
@@ -129,7 +129,7 @@ absl::Status CheckZeros(const SafetensorsTensor& tensor, SafetensorsModel& model
   return absl::OkStatus();
 }
 
-// As transformers' Conv1D is declared [in, out] and quantised as [out, in].
+// transformers' Conv1D is declared [in, out] and quantised as [out, in].
 absl::Status CheckPacked(const std::string& tensor, const PackedShape& packed, LinearWeight linear,
                          const Shape& expected) {
   Shape shape = {static_cast<uint64_t>(packed.rows), static_cast<uint64_t>(packed.columns)};
@@ -143,8 +143,8 @@ absl::Status CheckPacked(const std::string& tensor, const PackedShape& packed, L
 
 class NamedWeightSource : public WeightSource {
  public:
-  // `tied_head`: the tensor that repeats the parameter `tied_to`; "" where none does. What has no
-  // name in the file is `initial`'s.
+  // `tied_head`: the tensor that repeats the parameter `tied_to`; "" if none does. Parameters
+  // without a name in the file are read from `initial`.
   NamedWeightSource(SafetensorsModel* model, PackedTensors packed,
                     std::map<std::string, ParameterDescription> packed_parameters,
                     std::map<std::string, std::string> names, std::map<std::string, uint64_t> grown,
@@ -180,7 +180,7 @@ class NamedWeightSource : public WeightSource {
     return absl::OkStatus();
   }
 
-  // One that the file repeats is compared when it is read.
+  // A tensor that the file repeats must be compared when it is read.
   std::optional<StoredTensor> Stored(const std::string& name) const override {
     const auto found = names_.find(name);
     if (found == names_.end() || (name == tied_to_ && !tied_head_.empty())) return std::nullopt;
@@ -207,7 +207,7 @@ class NamedWeightSource : public WeightSource {
     return CompareTied(tensor, first, count, out);
   }
 
-  // Of a tensor's rows, from one pass over them.
+  // The mean of a tensor's rows, computed in one pass.
   absl::StatusOr<const std::vector<float>*> MeanRow(const std::string& tensor) {
     std::vector<float>& mean = means_[tensor];
     if (!mean.empty()) return &mean;
@@ -239,8 +239,8 @@ class NamedWeightSource : public WeightSource {
     return absl::OkStatus();
   }
 
-  // A tied head that the file repeats must repeat it exactly. Whoever reads a part compares it, so
-  // that nobody has to read all of both.
+  // A tied head that the file repeats must repeat it exactly. Each reader compares the part that it
+  // reads, so that nobody must read all of both.
   absl::Status CompareTied(const std::string& embedding, uint64_t first, uint64_t count,
                            const float* values) {
     std::vector<float> head(std::min(kCompareElements, count));
@@ -262,9 +262,9 @@ class NamedWeightSource : public WeightSource {
   const PackedTensors packed_;
   const std::map<std::string, ParameterDescription> packed_parameters_;
   PackedCache cache_;
-  std::map<std::string, std::string> names_;         // of the parameter -> in the file
-  const std::map<std::string, uint64_t> grown_;      // of the parameter -> elements in the file
-  std::map<std::string, std::vector<float>> means_;  // of the file's tensor
+  std::map<std::string, std::string> names_;         // parameter -> name in the file
+  const std::map<std::string, uint64_t> grown_;      // parameter -> elements in the file
+  std::map<std::string, std::vector<float>> means_;  // by the file's tensor
   WeightSource* const initial_;                      // null: all are in the file
   const std::string tied_head_, tied_to_;
 };
@@ -294,7 +294,7 @@ std::vector<std::string> NamesOfParameter(const TensorNames& names, const std::s
     if (!names.repeats.contains(alias)) {
       all[0] = alias;
     } else if (!absl::StartsWith(name, names.base_prefix) ||
-               absl::StartsWith(alias, names.base_prefix)) {  // otherwise of a file without a head
+               absl::StartsWith(alias, names.base_prefix)) {  // otherwise the file has no head
       all.push_back(alias);
     }
   }
@@ -378,7 +378,7 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(
       tied_head = tensor->name;
       continue;
     }
-    // Of a matrix that files have under several names the parameter's own counts.
+    // If files have a matrix under several names, the parameter's own name counts.
     const auto [known, is_new] = names.emplace(name, tensor->name);
     if (is_new) continue;
     if (!expected.repeats.contains(known->second) && !expected.repeats.contains(tensor->name)) {
@@ -388,7 +388,7 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(
     if (tensor->name == name) known->second = name;
   }
   if (!tied_head.empty()) {
-    if (names.emplace(expected.tied_to, tied_head).second) {  // it stands in
+    if (names.emplace(expected.tied_to, tied_head).second) {  // it replaces the missing one
       if (grown.contains(expected.head)) grown[expected.tied_to] = grown[expected.head];
       tied_head.clear();
     }

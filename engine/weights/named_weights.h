@@ -1,4 +1,4 @@
-// The weights of a Hugging Face directory under the model's own names, read piece by piece.
+// Reads the weights of a Hugging Face directory under the model's own names, piece by piece.
 #pragma once
 
 #include <map>
@@ -14,17 +14,16 @@
 
 namespace spillway {
 
-// The parameter (or buffer) that each tensor of the files is, by the tensor's name; a parameter may
-// be there under several. Not those that are left aside (for their size, too) or belong to no
-// parameter.
+// Maps each tensor of the files to its parameter (or buffer); several tensors may have the same
+// one. Tensors that are ignored (also for their size) or belong to no parameter are left out.
 std::map<std::string, std::string> ParametersOfTensors(const TensorNames& names,
                                                        const SafetensorsModel& model);
 
-// What transformers' model calls a parameter: its name, or the one that stands in that one's place
-// (GPT-NeoX's embed_out has become lm_head); behind it the names of what is tied to it.
+// The names of a parameter in transformers' model: its own, or the one that replaces it (GPT-NeoX's
+// embed_out has become lm_head), followed by those of tied parameters.
 std::vector<std::string> NamesOfParameter(const TensorNames& names, const std::string& parameter);
 
-// What a model's files have packed: the format (kNone: nothing is), and the matrices of it.
+// The packed matrices of a model's files and their format (kNone: nothing is packed).
 struct PackedMatrices {
   PackedFormat format = PackedFormat::kNone;
   std::set<std::string> names;
@@ -32,23 +31,20 @@ struct PackedMatrices {
 PackedMatrices PackedMatricesOf(const TensorNames& names, const WeightSource& weights);
 
 // Matches the tensors of `model` to the parameters that `names` lists. With a tied head its tensor
-// may be there (its values must then be the other's; a file whose head differs is refused by the
-// read that finds it, because transformers would not tie it) or stand in for the other.
-// InvalidArgument names a tensor that is missing, unexpected, doubled or misshapen, with the
-// expected and the found shape. Reads go through `model`, which must outlive the source. Compute
-// thread only.
+// may exist too, and must then have equal values (a read that finds a difference fails, since
+// transformers would not tie it), or replace the other. InvalidArgument names a tensor that is
+// missing, unexpected, duplicate or misshapen, with the expected and the found shape. Reads go
+// through `model`, which must outlive the source. Compute thread only.
+// `initial`, if given, has the values of missing parameters of a new head (TensorNames::new_head),
+// as when a pre-trained encoder is to classify, and of those whose tensor has another size
+// (TensorNames::ignores_sizes); it outlives the source. The log names them, and tensors of other
+// heads that are ignored.
 //
-// `initial`, where it is given, has the values of parameters of a new head (TensorNames::new_head)
-// that are missing, as when a pre-trained encoder is to classify, and of those whose tensor has
-// another size (TensorNames::ignores_sizes); it outlives the source, and lines of the log name
-// them, as they name tensors of other heads that are left aside.
+// Rows that the files lack of a parameter that has grown (TensorNames::grown) are the mean of the
+// rows they have, like transformers' resize_token_embeddings without its random part.
 //
-// Rows that the files lack of a parameter that has grown (TensorNames::grown) are the mean of those
-// that they have, as transformers' resize_token_embeddings has it but for its draw around that
-// mean.
-//
-// `elsewhere`: parameters that nobody will read here, and that the files need not have, or may have
-// in another shape.
+// `elsewhere`: parameters that are not read here, and that the files need not have, or may have in
+// another shape.
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(
     const TensorNames& names, SafetensorsModel* model, WeightSource* initial = nullptr,
     const std::set<std::string>& elsewhere = {});

@@ -1,5 +1,5 @@
-// The bytes of packed matrices (engine/numeric/packed_matrix.h) while they are asked for piece by
-// piece, by several threads: each is made once.
+// Caches the bytes of packed matrices (engine/numeric/packed_matrix.h) while several threads read
+// them piece by piece, so that each is packed once.
 #pragma once
 
 #include <deque>
@@ -15,13 +15,13 @@
 
 namespace spillway {
 
-// Keeps the last two: threads that load a model work side by side, on the matrix at hand and on
-// the next. Any thread.
+// Keeps the last two: threads that load a model work side by side, on the current matrix and on the
+// next. Any thread.
 class PackedCache {
  public:
   using Bytes = std::vector<char>;
 
-  // Those of `name`. Where they are not kept, `make` makes them, while others who want them wait.
+  // The bytes of `name`. If they are not cached, `make` makes them while other callers wait.
   absl::StatusOr<std::shared_ptr<const Bytes>> Get(
       const std::string& name, const std::function<absl::Status(Bytes* bytes)>& make);
 

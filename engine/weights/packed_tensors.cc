@@ -18,7 +18,7 @@ constexpr const char* kState = ".quant_state.bitsandbytes__";
 constexpr uint64_t kMostStateBytes = 1 << 16;
 constexpr int64_t kMostSize = int64_t{1} << 31;
 
-// What a quant_state says, as far as it is needed.
+// The members of a quant_state that are needed.
 struct QuantState {
   int64_t rows = 0, columns = 0;
   bool nested = false;
@@ -135,7 +135,7 @@ absl::Status PackedTensors::AddNf4(const std::string& name) {
 }
 
 absl::Status PackedTensors::AddInt8(const SafetensorsTensor& tensor) {
-  const std::string module(absl::StripSuffix(tensor.name, "weight"));  // with its dot
+  const std::string module(absl::StripSuffix(tensor.name, "weight"));  // including the dot
   if (tensor.shape.size() != 2) {
     return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " is no matrix"));
   }

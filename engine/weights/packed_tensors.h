@@ -1,5 +1,5 @@
-// Matrices of a model's files that bitsandbytes has quantised: a tensor of codes, and beside it
-// those of their scales (engine/numeric/packed_matrix.h).
+// Matrices of a model's files that bitsandbytes has quantised: a tensor of codes, and tensors of
+// their scales (engine/numeric/packed_matrix.h).
 //
 //   nf4   W U8 [bytes, 1], W.absmax F32 [blocks], or U8 [blocks] with W.nested_absmax F32,
 //   W.quant_map,
@@ -20,31 +20,31 @@ namespace spillway {
 
 class PackedTensors {
  public:
-  // Those of `model`, which outlives it. kInvalidArgument, naming the tensor, where one is missing,
-  // misshapen, or of a kind that is not read here (fp4, other block sizes, other tables).
+  // Finds those of `model`, which outlives the result. kInvalidArgument, naming the tensor, if one
+  // is missing, misshapen, or of an unsupported kind (fp4, other block sizes, other tables).
   static absl::StatusOr<PackedTensors> Find(const SafetensorsModel* model);
 
   bool empty() const { return shapes_.empty(); }
-  // [out, in] of a tensor of codes; format kNone: it is none.
+  // The shape [out, in] of a tensor of codes; format kNone: not such a tensor.
   PackedShape shape(const std::string& tensor) const;
-  // Whether it only goes with a tensor of codes.
+  // Whether it belongs to a tensor of codes.
   bool IsBeside(const std::string& tensor) const { return beside_.count(tensor) > 0; }
 
-  // The packed bytes, of which there are shape(tensor).bytes().
+  // Reads the packed bytes, shape(tensor).bytes() of them.
   absl::Status Read(const std::string& tensor, char* out) const;
 
  private:
   explicit PackedTensors(const SafetensorsModel* model) : model_(model) {}
   absl::Status AddNf4(const std::string& name);
   absl::Status AddInt8(const SafetensorsTensor& tensor);
-  // The tensor of that name. kInvalidArgument where it is missing, or not `elements` of `dtype`.
+  // The tensor of that name. kInvalidArgument if it is missing, or not `elements` of `dtype`.
   absl::StatusOr<const SafetensorsTensor*> Expect(const std::string& name, const char* dtype,
                                                   uint64_t elements);
   absl::Status CheckTable(const std::string& name, const float* expected, uint64_t count);
 
   const SafetensorsModel* model_;
   std::map<std::string, PackedShape> shapes_;
-  std::map<std::string, float> means_;  // of nested scales
+  std::map<std::string, float> means_;  // means of nested scales
   std::set<std::string> beside_;
 };
 

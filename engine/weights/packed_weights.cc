@@ -10,7 +10,7 @@
 namespace spillway {
 namespace {
 
-// Of values in fp32 that are packed at once, by each thread.
+// Bytes of fp32 values that each thread packs at once.
 constexpr int64_t kBandBytes = 8 << 20;
 
 int64_t BandRows(const PackedShape& shape) {

@@ -61,7 +61,7 @@ absl::StatusOr<std::string> PickleReader::Text(uint64_t count) {
     return Broken(
         absl::StrCat("a text of ", count, " bytes; at most ", kMostTextBytes, " are read"));
   }
-  // In pieces: a false length takes no more memory than there are bytes.
+  // Reads in pieces, so that a false length takes no more memory than there are bytes.
   std::string text;
   for (uint64_t done = 0; done < count;) {
     const uint64_t some = std::min<uint64_t>(count - done, 64 << 10);
@@ -130,7 +130,7 @@ absl::Status PickleReader::Extend(Kind kind, const std::vector<uint32_t>& items)
     return Broken(absl::StrCat("its lists and dicts have more than ", kMostValues, " items"));
   }
   PickleValue& value = values_[top];
-  // What is added to an object of a class of its own is passed over with the object.
+  // Items added to an object of a class of its own are ignored, like the object.
   if (value.kind == kind) value.items.insert(value.items.end(), items.begin(), items.end());
   return absl::OkStatus();
 }
@@ -209,7 +209,7 @@ absl::Status PickleReader::Run(uint8_t operation) {
         return Push({.kind = Kind::kOther});
       }
       ASSIGN_OR_RETURN(uint64_t number, Number(static_cast<int>(size)));
-      const int unused_bits = 64 - 8 * static_cast<int>(size);  // its sign is its last byte's
+      const int unused_bits = 64 - 8 * static_cast<int>(size);  // the sign is in the last byte
       if (unused_bits < 64) number = number << unused_bits;
       const auto shifted = static_cast<int64_t>(number);
       return PushInteger(unused_bits < 64 ? shifted >> unused_bits : 0);

@@ -22,10 +22,10 @@ struct PickleValue {
     kText,        // `text`
     kName,        // a class or a function: `text` is "module.name"
     kSequence,    // a list, a tuple or a set: `items`
-    kDict,        // `items` alternate between keys and values; a later key replaces an earlier one
+    kDict,        // alternating keys and values in `items`; a later key replaces an earlier one
     kCall,        // of the name items[0] with the arguments items[1], a sequence
-    kPersistent,  // what torch.save keeps outside the pickle: items[0] is what names it
-    kOther,       // bytes, floats, and numbers beyond 64 bits, which no tensor is described by
+    kPersistent,  // data that torch.save stores outside the pickle; items[0] names it
+    kOther,       // bytes, floats, and numbers beyond 64 bits, which do not describe tensors
   };
   Kind kind = Kind::kNone;
   int64_t number = 0;
@@ -41,7 +41,7 @@ class ByteSource {
   virtual absl::Status Read(uint64_t count, char* out) = 0;
 };
 
-// One thread.
+// For one thread.
 class PickleReader {
  public:
   // `source` outlives the reader.
@@ -77,12 +77,12 @@ class PickleReader {
   absl::Status Push(PickleValue value);
   absl::Status PushInteger(int64_t number);
   absl::StatusOr<uint32_t> Pop();
-  // The values above the last mark, which goes with them.
+  // Pops the last mark and returns the values above it.
   absl::StatusOr<std::vector<uint32_t>> PopToMark();
   absl::Status PushSequence(absl::StatusOr<std::vector<uint32_t>> items);
   // Adds items to the value on top of the stack.
   absl::Status Extend(Kind kind, const std::vector<uint32_t>& items);
-  // Python 2 gives an OrderedDict its items as one list of pairs.
+  // The pairs in `arguments`: Python 2 gives an OrderedDict its items as one list of pairs.
   std::vector<uint32_t> PairsIn(uint32_t arguments) const;
   absl::Status Remember(uint64_t slot);
   absl::Status Recall(uint64_t slot);

@@ -25,7 +25,7 @@ static_assert(std::endian::native == std::endian::little, "safetensors is little
 
 constexpr uint64_t kFingerprintBytes = 4096;
 
-// What a clone without git-lfs has in place of a large file begins with this.
+// Beginning of the file that a clone without git-lfs has in place of a large one.
 constexpr char kLfsPointer[] = "version https://git-lfs";
 
 template <float (*kConvert)(uint16_t)>
@@ -45,7 +45,7 @@ absl::Status ReadHalves(int fd, const std::string& path, uint64_t offset_bytes, 
 absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(absl::string_view path) {
   std::unique_ptr<SafetensorsFile> file(new SafetensorsFile);
   file->path_ = std::string(path);
-  // Not blocking, so that a pipe under this name is an error and not a wait.
+  // Non-blocking, so that a pipe under this name is an error instead of a wait.
   file->fd_ = UniqueFd(RetryOnSignal(
       [&] { return ::open(file->path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
   if (!file->fd_.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));

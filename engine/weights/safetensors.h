@@ -1,10 +1,9 @@
-// Reading one file of weights: safetensors, or what torch.save wrote.
+// Reads one file of weights: safetensors, or written by torch.save.
 //
-// A file is checked whole before any of its data is used: a header that breaks a rule
-// of the format (engine/weights/safetensors_header.h) is kDataLoss, "wrong bytes". Data is read
-// by pread, piece by piece; nothing is mapped and nothing is kept. Files of torch.save
-// (engine/weights/torch_file.h) are read if their names do not end in .safetensors; they have no
-// metadata.
+// A file's header is checked before its data is used: a header that breaks a rule of the format
+// (engine/weights/safetensors_header.h) is kDataLoss, "wrong bytes". Data is read by pread, piece
+// by piece, without mapping or caching. Files of torch.save (engine/weights/torch_file.h) are read
+// if their names do not end in .safetensors; they have no metadata.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +20,11 @@
 
 namespace spillway {
 
-// Any thread: a read keeps no state.
+// Any thread: reads change no state.
 class SafetensorsFile {
  public:
-  // Symbolic links are followed (Hugging Face's cache is made of them). kNotFound when
-  // there is no such file, kInvalidArgument when it is not a plain file, kDataLoss when
-  // a rule is broken.
+  // Symbolic links are followed (Hugging Face's cache consists of them). kNotFound if there is no
+  // such file, kInvalidArgument if it is not a plain file, kDataLoss if a rule is broken.
   static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Open(absl::string_view path);
   SafetensorsFile(const SafetensorsFile&) = delete;
   SafetensorsFile& operator=(const SafetensorsFile&) = delete;
@@ -36,24 +34,24 @@ class SafetensorsFile {
   const std::vector<SafetensorsTensor>& tensors() const { return header_.tensors; }
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
 
-  // nullptr when there is none of that name.
+  // The tensor of that name, nullptr if there is none.
   const SafetensorsTensor* Find(absl::string_view name) const;
 
-  // Elements [first, first + count) in fp32: of F32, F16 and BF16 exactly, of I64 rounded.
-  // kInvalidArgument for another dtype, kNotFound for an unknown name, kOutOfRange for
-  // elements it does not have, kDataLoss when the file has become shorter.
+  // Reads elements [first, first + count) as fp32: F32, F16 and BF16 exactly, I64 rounded.
+  // kInvalidArgument for another dtype, kNotFound for an unknown name, kOutOfRange for elements it
+  // does not have, kDataLoss if the file has become shorter.
   absl::Status ReadFp32(absl::string_view name, uint64_t first, uint64_t count, float* out) const;
 
-  // Bytes [first, first + count) of a tensor of any dtype, as they are. Errors as ReadFp32's.
+  // Reads bytes [first, first + count) of a tensor of any dtype. Errors as for ReadFp32.
   absl::Status ReadBytes(absl::string_view name, uint64_t first, uint64_t count, void* out) const;
 
-  // A digest of the header, the file's size and the first 4 KiB of every tensor: tells
-  // one model from another without reading it whole.
+  // A digest of the header, the file's size and the first 4 KiB of every tensor: distinguishes
+  // models without reading them whole.
   absl::StatusOr<uint64_t> Fingerprint() const;
 
  private:
   SafetensorsFile() = default;
-  // Of header_: the tensors by name, and a digest of their description.
+  // Derives from header_ the index by name and the digest of the description.
   void IndexTensors();
 
   UniqueFd fd_;

@@ -39,8 +39,8 @@ struct Entry {
   std::optional<std::vector<uint64_t>> offsets;
 };
 
-// Follows the only structure that a header may have, so that neither depth nor memory
-// depends on what a hostile one contains beyond its own length.
+// Accepts only the structure that a header may have, so that neither depth nor memory depends on
+// the content of a hostile one, beyond its length.
 class HeaderReader : public json::json_sax_t {
  public:
   std::vector<Entry> entries;
@@ -116,7 +116,7 @@ class HeaderReader : public json::json_sax_t {
     key_ = std::move(name);
     switch (state_) {
       case State::kTop:
-        // Here key_ is a tensor's name, or that of the metadata.
+        // At this depth key_ is a tensor's name, or that of the metadata.
         if (!names_.insert(key_).second) return Fail("the name appears twice");
         return true;
       case State::kMetadata:
@@ -157,7 +157,7 @@ class HeaderReader : public json::json_sax_t {
     }
     return Fail(absl::StrCat(what, " where none belongs"));
   }
-  // An error of the entry that is being read, if any.
+  // Fails with the entry that is being read, if any.
   bool Fail(absl::string_view why) {
     if (state_ == State::kTensor || state_ == State::kArray) {
       return FailPlain(absl::StrCat("tensor '", entries.back().name, "': ", why));
@@ -175,7 +175,7 @@ class HeaderReader : public json::json_sax_t {
   std::unordered_set<std::string> names_;
 };
 
-// Elements and bytes of an entry, checked against each other.
+// Computes elements and bytes of an entry, and checks them against each other.
 absl::StatusOr<SafetensorsTensor> ToTensor(Entry entry, uint64_t data_begin_bytes) {
   SafetensorsTensor tensor;
   const auto broken = [&](absl::string_view why) {

@@ -1,4 +1,4 @@
-// The header of a safetensors file: what it says, and every rule it must keep.
+// The header of a safetensors file: its content, and every rule of its format.
 #pragma once
 
 #include <cstdint>
@@ -26,17 +26,17 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// The header's bytes may be so many, no more.
+// Largest length of the header.
 inline constexpr uint64_t kSafetensorsMaxHeaderBytes = 100'000'000;
 
-// Bits of one element; 0 for a dtype the format does not know.
+// Bits of one element; 0 for a dtype that the format does not have.
 int SafetensorsDtypeBits(absl::string_view dtype);
 
-// "F32", "BF16", "F16".
+// Returns "F32", "BF16" or "F16".
 absl::string_view SafetensorsDtypeName(DType dtype);
 
-// `json` is the header (without its 8-byte length) of a file of `file_size_bytes`.
-// kDataLoss (wrong bytes) with the rule that is broken; the caller adds the file.
+// `json` is the header (without its 8-byte length) of a file of `file_size_bytes`. kDataLoss (wrong
+// bytes) with the rule that is broken; the caller adds the file's name.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
                                                          uint64_t file_size_bytes);
 

@@ -1,4 +1,4 @@
-// model.safetensors.index.json: which file of a model in shards has which tensor.
+// model.safetensors.index.json: maps the tensors of a sharded model to its files.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace spillway {
 
-// Of a model in one file, and of the index of one in shards.
+// Names of a model in one file, and of the index of a sharded one.
 inline constexpr absl::string_view kSafetensorsName = "model.safetensors";
 inline constexpr absl::string_view kSafetensorsIndexName = "model.safetensors.index.json";
 
@@ -19,12 +19,12 @@ inline constexpr absl::string_view kSafetensorsIndexName = "model.safetensors.in
 bool IsWeightsFile(absl::string_view name);
 
 struct SafetensorsIndex {
-  // Tensor -> the name of a file beside the index. Not empty; every name stays in the directory.
+  // Tensor -> name of a file beside the index. Not empty; no name leads out of the directory.
   std::map<std::string, std::string> shard_of;
   nlohmann::json metadata;  // an object
 };
 
-// kDataLoss, "FILE:LINE: ...", for what is no index; `file` is what messages call it. Pure.
+// kDataLoss, "FILE:LINE: ...", for an invalid index; `file` is its name in messages. Pure.
 absl::StatusOr<SafetensorsIndex> ParseSafetensorsIndex(absl::string_view text,
                                                        absl::string_view file);
 

@@ -17,7 +17,7 @@
 namespace spillway {
 namespace {
 
-// The index of a model in shards.
+// Reads the index of a sharded model.
 absl::StatusOr<SafetensorsIndex> ReadIndex(const std::string& directory, const std::string& name) {
   ASSIGN_OR_RETURN(const std::string text,
                    ReadModelFile(directory, name, kSafetensorsMaxHeaderBytes));

@@ -21,7 +21,7 @@ bool IsShardName(absl::string_view name) {
   return name != kSafetensorsName && IsWeightsFile(name);
 }
 
-// Shards of an earlier export that this one does not replace.
+// Removes shards of an earlier export that this one does not replace.
 absl::Status RemoveOtherShards(FileSystem& files, const std::string& directory,
                                const std::set<std::string>& keep) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(directory));
@@ -91,8 +91,8 @@ absl::StatusOr<std::unique_ptr<SafetensorsModelWriter>> SafetensorsModelWriter::
     writer->places_.push_back({shard_of[tensor.name], tensor.elements()});
   }
   if (shards > 1) {
-    // New shards may take the names of old ones: the old index goes first. (An old
-    // single file stays, and is what readers take, until the new index stands.)
+    // New shards may take the names of old ones, so the old index is removed first. (An old single
+    // file remains, and is what readers use, until the new index exists.)
     RETURN_IF_ERROR(RemoveIfThere(files, absl::StrCat(directory, "/", kSafetensorsIndexName)));
     RETURN_IF_ERROR(files.SyncDirectory(directory));
   }
@@ -132,7 +132,7 @@ absl::Status SafetensorsModelWriter::AppendFp32(const float* values, uint64_t co
 
 absl::Status SafetensorsModelWriter::Finish() {
   for (size_t shard = 0; shard < shards_.size(); ++shard) {
-    if (closed_[shard]) continue;  // or it has empty tensors alone
+    if (closed_[shard]) continue;  // or it has only empty tensors
     RETURN_IF_ERROR(Open(shard));
     RETURN_IF_ERROR(Close(shard));
   }

@@ -1,4 +1,4 @@
-// Writing the weights of a model directory as a stream: one safetensors file, or shards and their
+// Writes the weights of a model directory as a stream: one safetensors file, or shards and their
 // index.
 #pragma once
 
@@ -16,29 +16,29 @@
 
 namespace spillway {
 
-// Which tensors go to which file, in order.
+// The tensors of one file, in order.
 struct SafetensorsShard {
   std::string file_name;  // "model.safetensors" or "model-00001-of-00002.safetensors"
   std::vector<ExportTensor> tensors;
-  std::string came_from = {};  // the file whose metadata it has; empty: of its own name
+  std::string came_from = {};  // the file whose metadata it gets; empty: the one of its own name
 };
 
 inline constexpr uint64_t kDefaultShardBytes = 5'000'000'000;  // as transformers' 5GB
 
-// What the files say beside their tensors.
+// The metadata of the files and of the index.
 struct SafetensorsMetadata {
   std::map<std::string, std::map<std::string, std::string>> files;  // by name
-  nlohmann::json index = nlohmann::json::object();                  // its total_size is made anew
+  nlohmann::json index = nlohmann::json::object();  // its total_size is computed anew
 };
 
-// The files that the tensors name, if each names one; a lone one is model.safetensors, whatever it
-// was, since there will be no index. Otherwise fills files in order up to
-// `max_shard_bytes`; a larger tensor gets a file of its own.
+// The files that the tensors name, if each names one; a single one is model.safetensors, whatever
+// its name was, since there is no index. Otherwise fills files in order up to `max_shard_bytes`; a
+// larger tensor gets a file of its own.
 std::vector<SafetensorsShard> PlanShards(const std::vector<ExportTensor>& tensors,
                                          uint64_t max_shard_bytes = kDefaultShardBytes);
 
-// The weights of a model directory: one file, or shards and their index, which comes
-// last. Replaces weights that are there, such that at no moment a reader finds a mix.
+// Writes the weights of a model directory: one file, or shards and their index, which comes last.
+// Replaces existing weights such that a reader never finds a mix.
 class SafetensorsModelWriter {
  public:
   // `directory` exists.
@@ -47,14 +47,14 @@ class SafetensorsModelWriter {
       uint64_t max_shard_bytes = kDefaultShardBytes, SafetensorsMetadata metadata = {},
       FileSystem& files = FileSystem::Real());
 
-  // As SafetensorsWriter's, over all tensors in their order.
+  // Appends elements over all tensors in their order, like SafetensorsWriter::AppendFp32.
   absl::Status AppendFp32(const float* values, uint64_t count);
   absl::Status Finish();
 
  private:
   struct Place {
     size_t shard = 0;
-    uint64_t left = 0;  // elements that are still to come
+    uint64_t left = 0;  // elements that are still missing
   };
   explicit SafetensorsModelWriter(FileSystem& files) : files_(files) {}
   absl::Status Open(size_t shard);

@@ -21,7 +21,7 @@ constexpr float kMostWhole = 9e18f;
 // The 8-byte length and the header, padded with spaces so that data is 8-byte aligned.
 std::string Header(const std::vector<ExportTensor>& tensors,
                    const std::map<std::string, std::string>& metadata) {
-  // Written in the data's order, member by member: a sorted map would lose it.
+  // Written member by member in the data's order, which a sorted map would lose.
   std::string json = absl::StrCat("{\"__metadata__\":", nlohmann::json(metadata).dump());
   std::set<std::string> names;
   uint64_t begin_bytes = 0;
@@ -43,7 +43,7 @@ std::string Header(const std::vector<ExportTensor>& tensors,
   return header + json;
 }
 
-// Halves of `count` values; the first finite value that becomes infinite ends it.
+// Converts `count` values to halves; stops at the first finite value that becomes infinite.
 template <uint16_t (*kConvert)(float), uint16_t kInfinity>
 bool ToHalves(const float* values, uint64_t count, uint16_t* out) {
   for (uint64_t i = 0; i < count; ++i) {
@@ -72,7 +72,7 @@ SafetensorsWriter::SafetensorsWriter(FileSystem& files, std::string path,
 
 SafetensorsWriter::~SafetensorsWriter() {
   if (file_ == nullptr) return;
-  // Never finished.
+  // Without Finish the file is removed.
   file_ = nullptr;
   files_.Remove(partial_).IgnoreError();
 }
@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
   metadata.emplace("format", "pt");
   std::unique_ptr<SafetensorsWriter> writer(
       new SafetensorsWriter(files, std::string(path), std::move(tensors)));
-  // What a killed predecessor left.
+  // Removes the file of a writer that was killed.
   RETURN_IF_ERROR(RemoveIfThere(files, writer->partial_));
   ASSIGN_OR_RETURN(writer->file_, files.Create(writer->partial_, FileAccess::kShared));
   const std::string header = Header(writer->tensors_, metadata);
@@ -92,7 +92,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
   return writer;
 }
 
-// Past tensors that take no (further) elements.
+// Skips tensors that take no (further) elements.
 void SafetensorsWriter::SkipComplete() {
   while (current_ < tensors_.size() && written_bytes_ == tensors_[current_].size_bytes()) {
     ++current_;

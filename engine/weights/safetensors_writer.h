@@ -1,8 +1,8 @@
-// Writing safetensors as a stream: the header first, then the data in its order, with
-// no more memory than one piece.
+// Writes safetensors as a stream: the header first, then the data in its order, with no more memory
+// than one piece.
 //
-// A file appears under its name only when it is whole and on the disk. Until then it is
-// NAME.partial in the same directory, which the next writer of that name replaces.
+// A file gets its name only when it is complete and durable. Until then it is NAME.partial in the
+// same directory, which the next writer of that name replaces.
 #pragma once
 
 #include <cstdint>
@@ -24,40 +24,40 @@ struct ExportTensor {
   std::string name;
   DType dtype = DType::kFloat32;
   std::vector<uint64_t> shape;  // empty: a scalar
-  std::string file = {};        // of a model in shards, where it shall be; empty: chosen by size
-  bool whole = false;           // of whole numbers: I64, whatever `dtype` says
+  std::string file = {};        // name in a sharded model; empty: chosen by size
+  bool whole = false;           // whole numbers: I64, whatever `dtype` is
 
   uint64_t elements() const;
   uint64_t size_bytes() const { return elements() * (whole ? 8 : DTypeBytes(dtype)); }
 };
 
-// One file. One thread.
+// Writes one file. One thread.
 class SafetensorsWriter {
  public:
-  // {"format": "pt"} is added to `metadata` (transformers asks for it).
-  // REQUIRES: names are unique, and none is "__metadata__".
+  // Adds {"format": "pt"} to `metadata` (transformers requires it). REQUIRES: names are unique, and
+  // none is "__metadata__".
   static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(
       absl::string_view path, std::vector<ExportTensor> tensors,
       std::map<std::string, std::string> metadata = {}, FileSystem& files = FileSystem::Real());
-  // Without Finish nothing remains.
+  // Removes the file unless Finish has succeeded.
   ~SafetensorsWriter();
   SafetensorsWriter(const SafetensorsWriter&) = delete;
   SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
 
-  // The next `count` elements, row-major, tensor after tensor; a call may end within a
-  // tensor but not go past it. Values are rounded to the tensor's dtype, to nearest,
-  // ties to even. A finite value that would become infinite (fp16 from 65520 on), or that
-  // is no whole number where the tensor has those, is kOutOfRange and names the tensor.
-  // REQUIRES: what is appended is what was declared.
+  // Appends the next `count` elements, row-major, tensor after tensor; a call may end within a
+  // tensor but not go past it. Values are rounded to the tensor's dtype, to nearest, ties to even.
+  // kOutOfRange, naming the tensor, for a finite value that would become infinite (fp16 from 65520
+  // on), or a fraction in a tensor of whole numbers. REQUIRES: elements beyond the declared ones
+  // are not appended.
   absl::Status AppendFp32(const float* values, uint64_t count);
 
-  // The same for elements already in the tensor's dtype, little-endian.
+  // Appends elements already in the tensor's dtype, little-endian.
   absl::Status AppendRaw(const void* data, uint64_t size_bytes);
 
-  // Every element of every tensor is there.
+  // Whether every element of every tensor has been appended.
   bool complete() const { return current_ == tensors_.size(); }
 
-  // Makes the file durable and gives it its name. REQUIRES: every tensor is complete.
+  // Makes the file durable and renames it. REQUIRES: every tensor is complete.
   absl::Status Finish();
 
  private:

@@ -1,5 +1,5 @@
-// A run's whole state, readable tile by tile: from a live manager or a store at rest.
-// What digests and exports are made from.
+// A run's whole state, readable tile by tile: from a live manager or a store at rest. Digests and
+// exports are made from it.
 #pragma once
 
 #include <functional>

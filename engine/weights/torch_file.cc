@@ -22,11 +22,11 @@ namespace {
 using Kind = PickleValue::Kind;
 
 constexpr absl::string_view kZipBegin("PK\x03\x04", 4);
-// A pickle of protocol 2 or later of the integer 0x1950a86a20f9469cfc6c, from its third byte on.
+// The integer 0x1950a86a20f9469cfc6c in a pickle of protocol 2 or later, from its third byte on.
 constexpr absl::string_view kLegacyMagic("\x8a\x0a\x6c\xfc\x9c\x46", 6);
 constexpr uint64_t kMostDirectoryBytes = 64 << 20;
 constexpr size_t kMostTorchDimensions = 64;
-constexpr int kMostNesting = 3;  // of a state dict in the file's dict
+constexpr int kMostNesting = 3;  // a state dict within the file's dict
 
 struct Range {
   uint64_t begin = 0, size = 0;
@@ -144,7 +144,7 @@ class TorchArchive {
                     sizes);
       at += all;
       if (FromLittleEndian<uint16_t>(entry + 10) != 0 || sizes[0] != sizes[1]) {
-        // TorchScript compresses its code, and no tensors.
+        // TorchScript compresses its code, but no tensors.
         if (absl::StrContains(name, "/code/")) continue;
         return Broken(absl::StrCat("'", name, "' is compressed, which torch.save does not do"));
       }
@@ -157,7 +157,7 @@ class TorchArchive {
     return records;
   }
 
-  // Sizes and offset that do not fit into 32 bits stand in an extra field, in this order.
+  // Sizes and offset that do not fit into 32 bits are in an extra field, in this order.
   static void ReadLongSizes(absl::string_view extra, uint64_t (&sizes)[3]) {
     while (extra.size() >= 4) {
       const size_t bytes = FromLittleEndian<uint16_t>(extra.data() + 2);
@@ -191,7 +191,7 @@ class TorchArchive {
   const uint64_t file_bytes_;
 };
 
-// What safetensors calls the elements of a storage or dtype of torch; "": unknown.
+// The safetensors dtype of a storage or dtype of torch; "": unknown.
 absl::string_view DTypeOf(absl::string_view name) {
   static const auto& names = *new std::map<absl::string_view, absl::string_view>{
       {"FloatStorage", "F32"},   {"HalfStorage", "F16"}, {"BFloat16Storage", "BF16"},
@@ -210,7 +210,7 @@ absl::string_view DTypeOf(absl::string_view name) {
   return found == names.end() ? "" : found->second;
 }
 
-// The command that makes a file of torch.save one that is read.
+// The command that converts a file of torch.save to one that can be read.
 std::string PlainCommand(const std::string& path) {
   return ShellLine({"python3", "-c",
                     "import sys, torch; s = torch.load(sys.argv[1], map_location='cpu', "
@@ -219,19 +219,19 @@ std::string PlainCommand(const std::string& path) {
                     path});
 }
 
-// What a storage is, as torch.save names it outside the pickle.
+// A storage, as torch.save names it outside the pickle.
 struct Storage {
-  absl::string_view dtype = {};  // "": of bytes
+  absl::string_view dtype = {};  // "": bytes
   std::string key = {};
   uint64_t elements = 0;
-  uint64_t first = 0;  // of a view of another storage, which files before PyTorch 0.4 have
+  uint64_t first = 0;  // for a view of another storage, which files before PyTorch 0.4 have
 };
 
 class StateDict {
  public:
   StateDict(const PickleReader& pickle, const std::string& path) : pickle_(pickle), path_(path) {}
 
-  // The bytes of an element of each storage that the pickle mentions, by its key.
+  // By key: bytes per element of each storage that the pickle mentions.
   std::map<std::string, uint64_t> ElementBytes() const {
     std::map<std::string, uint64_t> bytes;
     for (uint32_t value = 0; value < pickle_.values(); ++value) {
@@ -241,7 +241,7 @@ class StateDict {
     return bytes;
   }
 
-  // The tensors below `root`; `range_of` says where the data of a storage lies.
+  // The tensors below `root`; `range_of` tells where the data of a storage is.
   template <typename RangeOf>
   absl::StatusOr<SafetensorsHeader> Tensors(uint32_t root, const RangeOf& range_of) const {
     ASSIGN_OR_RETURN(const uint32_t dict, FindDict(root));
@@ -270,7 +270,7 @@ class StateDict {
  private:
   const PickleValue& At(uint32_t value) const { return pickle_.at(value); }
 
-  // Of one element; storages without a dtype count bytes.
+  // Bytes of one element; storages without a dtype count bytes.
   static uint64_t BytesOf(absl::string_view dtype) {
     return dtype.empty() ? 1 : static_cast<uint64_t>(SafetensorsDtypeBits(dtype)) / 8;
   }
@@ -283,7 +283,7 @@ class StateDict {
                      PlainCommand(path_)));
   }
 
-  // What a value is, for messages.
+  // Describes a value, for messages.
   std::string What(uint32_t value) const {
     const PickleValue& it = At(value);
     switch (it.kind) {
@@ -309,7 +309,7 @@ class StateDict {
     return "bytes or a number";
   }
 
-  // The call that makes a tensor, without what makes a parameter of it; nullopt: it is no tensor.
+  // The call that makes a tensor, without the call that makes it a parameter; nullopt: no tensor.
   std::optional<uint32_t> TensorCall(uint32_t value) const {
     for (int depth = 0; depth < kMostNesting && At(value).kind == Kind::kCall; ++depth) {
       const std::string& name = At(At(value).items[0]).text;
@@ -358,7 +358,7 @@ class StateDict {
     return std::nullopt;
   }
 
-  // What DistributedDataParallel and torch.compile put before every name.
+  // The prefix that DistributedDataParallel or torch.compile puts before every name.
   static std::string WrapperOf(const std::map<std::string, uint32_t>& by_name) {
     std::string wrapper;
     for (bool more = true; more;) {
@@ -400,7 +400,7 @@ class StateDict {
     return counts;
   }
 
-  // ("storage", type, key, location, elements, view).
+  // Parses ("storage", type, key, location, elements, view).
   std::optional<Storage> StorageOf(uint32_t value) const {
     if (At(value).kind != Kind::kPersistent) return std::nullopt;
     const std::vector<uint32_t>& id = At(At(value).items[0]).items;
@@ -481,7 +481,7 @@ class StateDict {
     tensor.elements = *elements;
     tensor.size_bytes = tensor.elements * bytes;
     ASSIGN_OR_RETURN(const Range data, range_of(storage->key));
-    // The first element counts elements of the tensor's own dtype.
+    // The offset counts elements of the tensor's own dtype.
     uint64_t begin = 0;
     if (__builtin_add_overflow(*first, storage->first, &begin) ||
         __builtin_mul_overflow(begin, bytes, &begin) || begin > data.size ||
@@ -502,7 +502,7 @@ class StateDict {
 
 absl::StatusOr<SafetensorsHeader> ReadZip(int fd, const std::string& path, uint64_t file_bytes) {
   ASSIGN_OR_RETURN(const auto records, TorchArchive::Records(fd, path, file_bytes));
-  // All records are in one folder, whose name is the file's when it was written.
+  // All records are in one folder, named like the file when it was written.
   std::string folder;
   for (const auto& [name, range] : records) {
     if (absl::EndsWith(name, "/data.pkl")) folder = name.substr(0, name.size() - 8);
@@ -540,8 +540,9 @@ absl::StatusOr<SafetensorsHeader> ReadZip(int fd, const std::string& path, uint6
       });
 }
 
-// Before PyTorch 1.6: pickles of the magic number, the version, the machine and the value; one that
-// lists the storages' keys; then of each storage the number of elements and the elements.
+// The format before PyTorch 1.6: pickles of the magic number, the version, the machine and the
+// value; one that lists the storages' keys; then for each storage the number of elements and the
+// elements.
 absl::StatusOr<SafetensorsHeader> ReadLegacy(int fd, const std::string& path, uint64_t file_bytes) {
   FileRange source(fd, path, {0, file_bytes});
   PickleReader pickle(&source);

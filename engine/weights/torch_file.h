@@ -1,9 +1,8 @@
-// The files that torch.save writes (.bin, .pt, .pth): where in them the tensors of a state dict
-// lie.
+// Finds the tensors of a state dict in the files that torch.save writes (.bin, .pt, .pth).
 //
-// Both formats are read: a zip archive (since PyTorch 1.6), and what came before it. Tensors lie in
-// them as they are, little-endian and uncompressed, so their data is read like that of safetensors.
-// The pickle in the file is read as data (engine/weights/pickle.h): none of its code is run.
+// Both formats are supported: a zip archive (since PyTorch 1.6), and the older one. Tensors are
+// stored little-endian and uncompressed, so their data is read like that of safetensors. The pickle
+// is read as data (engine/weights/pickle.h): none of its code is run.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +19,10 @@ bool BeginsAsTorchFile(absl::string_view begin);
 
 // The tensors of the file that `fd` reads, in the order of their data; `path` names it in messages.
 // The file's value is a dict from names to tensors, or a dict that has one under "state_dict",
-// "model_state_dict", "model" or "module"; a "module." or "_orig_mod." before every name is left
-// out. Tensors that share their data are several with the same offset.
-// kDataLoss where the format is broken. kInvalidArgument, with what to do, for a file of torch.save
-// that has something else: objects, TorchScript, tensors that are strided or sparse. Any thread.
+// "model_state_dict", "model" or "module"; a "module." or "_orig_mod." before every name is
+// removed. Tensors that share their data have the same offset. kDataLoss if the format is broken.
+// kInvalidArgument, with the remedy, for other content of torch.save: objects, TorchScript, tensors
+// that are strided or sparse. Any thread.
 absl::StatusOr<SafetensorsHeader> ReadTorchFileHeader(int fd, const std::string& path,
                                                       uint64_t file_size_bytes);
 

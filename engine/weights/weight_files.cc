@@ -26,16 +26,16 @@ using FileNames = std::vector<std::string>;
 constexpr absl::string_view kTorchName = "pytorch_model.bin";
 constexpr absl::string_view kTorchIndexName = "pytorch_model.bin.index.json";
 constexpr absl::string_view kAdapterModel = "adapter_model.";
-// A file of an unknown kind that is smaller is no model's weights.
+// Smaller files of an unknown kind are not taken for weights.
 constexpr uint64_t kUnknownLargeBytes = 1 << 20;
 
-// Files of torch.save; or of something else that has taken the extension.
+// Extensions of torch.save, which other programs use, too.
 constexpr absl::string_view kTorchEnds[] = {".bin", ".pt", ".pth", ".ckpt"};
-// What a Trainer keeps beside weights.
+// Files that a Trainer saves beside weights.
 constexpr absl::string_view kTrainingState[] = {
     "training_args.bin", "optimizer.", "scheduler.", "rng_state", "scaler.pt", "random_states_"};
 
-// UnreadFormats of weights that are not read, by the ends of names.
+// Formats of weights that are not read, by the ends of names.
 struct UnreadFormat {
   absl::string_view what;
   FileNames ends;
@@ -63,7 +63,7 @@ const std::vector<UnreadFormat>& UnreadFormats() {
   return formats;
 }
 
-// Kinds of files that lie beside weights and hold none.
+// Kinds of files that are saved beside weights and contain none.
 constexpr absl::string_view kSideEnds[] = {
     ".json", ".jsonl", ".txt",  ".md",  ".rst",  ".jinja", ".model", ".py",      ".ipynb", ".sh",
     ".yaml", ".yml",   ".toml", ".cfg", ".ini",  ".csv",   ".tsv",   ".xml",     ".html",  ".pdf",
@@ -79,7 +79,7 @@ bool NameBeginsWithAny(absl::string_view name, const auto& beginnings) {
                         [&](const auto& begin) { return absl::StartsWith(name, begin); });
 }
 
-// The format of a name that is in lower case; null: no known one.
+// The format of a lower-case name; null: unknown.
 const UnreadFormat* FormatOf(absl::string_view name) {
   for (const UnreadFormat& format : UnreadFormats()) {
     if (EndsWithAny(name, format.ends)) return &format;
@@ -110,7 +110,7 @@ std::string FirstBytesOf(const std::string& path) {
   return begin;
 }
 
-// FileNames that a raw .bin of tokens does not have.
+// Whether the name is a model's, which a raw .bin of tokens does not have.
 bool IsNamedAsModel(absl::string_view name) {
   return absl::c_any_of(std::initializer_list<absl::string_view>{"model", "weight", "consolidated",
                                                                  "checkpoint", "adapter", "state"},
@@ -151,7 +151,7 @@ std::string AdviceFor(const UnreadFormat& format, absl::string_view directory,
   return absl::StrCat("Give the directory of safetensors that ", name, " was made from");
 }
 
-// What a file of torch.save's extension is that does not begin as one.
+// Describes a file with an extension of torch.save that does not begin as one.
 std::string WhatElse(absl::string_view name, absl::string_view begin) {
   if (absl::StartsWith(begin, "version ")) {
     return "git-lfs's pointer to the file: fetch it with git lfs pull";
@@ -161,7 +161,7 @@ std::string WhatElse(absl::string_view name, absl::string_view begin) {
   return "no file of torch.save";
 }
 
-// FileNames below a folder, "folder/name", which are looked at only for weights of known formats.
+// Names in subfolders, "folder/name", which are checked only for weights of known formats.
 FileNames NamesBelow(const std::string& directory, const FileNames& folders) {
   FileNames names;
   for (const std::string& folder : folders) {
@@ -173,8 +173,8 @@ FileNames NamesBelow(const std::string& directory, const FileNames& folders) {
   return names;
 }
 
-// Whether a file in a subfolder holds weights. Data lies in subfolders, too, so that neither
-// archives nor unknown kinds count there.
+// Whether a file in a subfolder has weights. Data is in subfolders, too, so archives and unknown
+// kinds do not count there.
 bool IsWeightsBelow(absl::string_view name) {
   const UnreadFormat* const format = FormatOf(name);
   if (format != nullptr) {
@@ -265,7 +265,7 @@ class WeightFinder {
     if (EndsWithAny(name, kTorchEnds)) {
       if (name == "training_args.bin") return absl::OkStatus();
       const std::string begin = FirstBytesOf(PathOf(written));
-      // Tokens lie in .bin files, too.
+      // Tokens are stored in .bin files, too.
       if (absl::EndsWith(name, ".bin") && !IsNamedAsModel(name) && !begin.empty()) {
         return absl::OkStatus();
       }
@@ -284,7 +284,7 @@ class WeightFinder {
   FileNames files_, folders_;
 };
 
-// How a directory's file tells that it is of such a checkpoint.
+// Whether the name of a file marks such a checkpoint.
 bool IsOfDeepSpeed(absl::string_view name) {
   return name == "zero_to_fp32.py" || absl::StartsWith(name, "mp_rank_") ||
          absl::StartsWith(name, "zero_pp_rank_") || absl::StartsWith(name, "bf16_zero_pp_rank_");
@@ -316,7 +316,7 @@ absl::Status DescribeShardedCheckpoint(const std::string& directory) {
                                                    ", which is not read. ", how,
                                                    ShellLine(command)));
   };
-  // FSDP keeps the parts in a folder of their own beside config.json, or they were given.
+  // FSDP's parts are in a folder of their own beside config.json, or that folder was given.
   FileNames folders = {directory};
   for (const std::string& name : FilesIn(directory)) {
     const std::string folder = absl::StrCat(directory, "/", name);

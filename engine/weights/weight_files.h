@@ -1,8 +1,8 @@
-// Which files of a model's directory have its weights, and which of them are not read.
+// Finds the files of a model's directory that have its weights, and those that cannot be read.
 //
-// A run may start from drawn values only in a directory without weights. So a file that can hold
-// weights and is not read is an error here, by its kind and not by one known name: an extension of
-// a format of weights or of an archive, or any large file that is none of the kinds that lie beside
+// A run may start from drawn values only if the directory has no weights. So a file that can
+// contain weights and is not read is an error, by its kind and not by one known name: an extension
+// of a format of weights or of an archive, or any large file that is not of a kind saved beside
 // weights (JSON, text, code, pictures, vocabularies).
 #pragma once
 
@@ -19,17 +19,18 @@ struct WeightFiles {
   std::string index;  // the path of the index of files in the same directory
 };
 
-// In this order: model.safetensors or its index, pytorch_model.bin or its index, then a single file
-// of torch.save of any other name. kNotFound means exactly: no file there can hold weights.
-// kInvalidArgument names the file or folder that is not read, with the command that converts it or
-// what else to do. Reads the first bytes of some files, and lists subfolders one level deep.
+// Searches in this order: model.safetensors or its index, pytorch_model.bin or its index, then a
+// single file of torch.save of any other name. kNotFound means exactly: no file there can contain
+// weights. kInvalidArgument names the file or folder that is not read, and the command that
+// converts it or another remedy. Reads the first bytes of some files, and lists subfolders one
+// level deep.
 absl::StatusOr<WeightFiles> FindWeightFiles(const std::string& directory);
 
-// Whether a file of this name can hold weights, to judge from the name alone.
+// Whether a file can contain weights, judged by its name alone.
 bool CanHoldWeights(absl::string_view name);
 
-// What DeepSpeed's or FSDP's checkpoint in a directory is, with the command that makes weights of
-// it; OK if there is none. It looks one folder deeper. kInvalidArgument.
+// Describes the checkpoint of DeepSpeed or FSDP in a directory, with the command that converts it
+// to weights; OK if there is none. Searches one folder deeper. kInvalidArgument.
 absl::Status DescribeShardedCheckpoint(const std::string& directory);
 
 }  // namespace spillway

@@ -1,5 +1,4 @@
-// Where a run's first weights come from, read piece by piece so that a model is
-// never whole in memory.
+// Source of a run's first weights, read piece by piece so that a model is never whole in memory.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@
 
 namespace spillway {
 
-// A parameter that is one tensor of a file, row-major and side by side.
+// A parameter that is one contiguous, row-major tensor of a file.
 struct StoredTensor {
   std::string file = {};
   uint64_t file_bytes = 0;
@@ -25,21 +24,21 @@ class WeightSource {
  public:
   virtual ~WeightSource() = default;
 
-  // Elements [first, first + count) of parameter `name`, row-major, as fp32.
-  // Names and shapes have been checked before the first call.
+  // Reads elements [first, first + count) of parameter `name`, row-major, as fp32. Names and shapes
+  // have been checked before the first call.
   virtual absl::Status Read(const std::string& name, uint64_t first, uint64_t count,
                             float* out) = 0;
 
-  // Whether they are read from somewhere, so that of several ranks with the same weights one
-  // should do it for all. Otherwise each makes its own.
+  // Whether the values are read from files, so that of several ranks with the same weights one
+  // should read them for all. Otherwise each rank computes its own.
   virtual bool reads_files() const { return true; }
 
-  // Where a parameter's very bytes lie: who needs them as they are may read them there. None: they
-  // are made, come from somewhere else, or have to be looked at by Read.
+  // The place of a parameter's exact bytes, from which they may be read directly. None: they are
+  // computed, come from somewhere else, or Read has to check them.
   virtual std::optional<StoredTensor> Stored(const std::string& name) const { return std::nullopt; }
 
-  // How a matrix is packed there (kNone: it is not), and those bytes, of which there are
-  // `shape.bytes()`. Read gives such a matrix's values all the same.
+  // The packed format of a matrix (kNone: not packed), and its `shape.bytes()` packed bytes. Read
+  // returns the values of such a matrix, too.
   virtual PackedFormat packed(const std::string& name) const { return PackedFormat::kNone; }
   virtual absl::Status ReadPacked(const std::string& name, const PackedShape& shape, char* out) {
     return absl::UnimplementedError(name);

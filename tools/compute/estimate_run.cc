@@ -1,4 +1,4 @@
-// spillway estimate, once its flags are checked: what a run would take.
+// spillway estimate, after its flags are checked: estimates the needs of a run.
 #include <ATen/Parallel.h>
 
 #include <algorithm>
@@ -47,12 +47,12 @@
 namespace spillway {
 namespace {
 
-// A dry run beyond this is only made when asked for; one that takes a while is announced.
+// A longer dry run is only made on request; one that takes a while is announced.
 constexpr double kAutoSeconds = 40;
 constexpr double kQuietSeconds = 4;
 constexpr uint64_t kAutoBytes = uint64_t{2} << 30;
 
-// In the place of who makes an evaluation's texts: what that takes.
+// Replaces the generator of an evaluation's texts, with the same memory.
 class ZeroTexts : public TextMaker {
  public:
   ZeroTexts(int64_t beams, int64_t classes) : beams_(beams), classes_(classes) {}
@@ -77,8 +77,8 @@ struct Trainable {
   Model model;
 };
 
-// Fills in what of `config` follows from the model, as train does; what follows from the data stays
-// open. None where this build can't train the model; kInvalidArgument for flags that train refuses
+// Resolves settings that follow from the model, as train does; those that follow from the data stay
+// open. None if this build cannot train the model; kInvalidArgument for flags that train refuses
 // with it.
 absl::StatusOr<std::optional<Trainable>> BuildTrainable(const JsonDocument& document,
                                                         RunConfig& config) {
@@ -90,7 +90,7 @@ absl::StatusOr<std::optional<Trainable>> BuildTrainable(const JsonDocument& docu
     RETURN_IF_ERROR(
         AnnotateAdapter(UntieForAdapter(adapter, config.model, &*model_config), adapter));
   }
-  // Where the data say what a label is, they say what evaluations measure, too.
+  // If the data defines the labels, it also determines the measures of evaluations.
   const bool is_open = task.AssumeLabels(*model_config);
   RETURN_IF_ERROR(task.Resolve(config, *model_config));
   absl::StatusOr<Model> model = BuildModel(*model_config);
@@ -99,7 +99,7 @@ absl::StatusOr<std::optional<Trainable>> BuildTrainable(const JsonDocument& docu
   return Trainable{&task, *std::move(model_config), *std::move(model)};
 }
 
-// As train does it before step 1.
+// The dry run that train makes before step 1.
 absl::StatusOr<DryRun> RunDry(const Model& model, const ModelDescription& description,
                               const TrainOptions& options, Dataset& data, TextMaker* texts,
                               const ComputePlace& place) {
@@ -116,7 +116,7 @@ absl::StatusOr<DryRun> RunDry(const Model& model, const ModelDescription& descri
   return found;
 }
 
-// With the adapters that are to be trained, if any.
+// The model with the adapters that are trained, if any.
 absl::StatusOr<Model> TrainedModel(const EstimateRequest& request, const Trainable& trainable,
                                    const ModelShape& shape) {
   if (request.config.adapter.none()) return trainable.model;
@@ -125,8 +125,8 @@ absl::StatusOr<Model> TrainedModel(const EstimateRequest& request, const Trainab
   return std::move(adapted.model);
 }
 
-// Of other dtypes than the run's, which are shown beside it, by the bytes of a number: for models
-// whose shape does not tell.
+// Scales the memory to other dtypes, which are shown beside the run's, by the bytes of a number:
+// for models whose shape does not determine it.
 void ScaleToOtherDTypes(const DryRun& times, EstimateInput& input) {
   const uint64_t own = DTypeBytes(input.options.dtype);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
@@ -153,7 +153,7 @@ bool WantsDryRun(const EstimateInput& input, EstimateRequest::DryRun choice) {
   return true;
 }
 
-// Of what the model itself has in the unit, the part that is trained.
+// The trained part of the unit's parameters in the model itself.
 double TrainedShare(const EstimateInput& input, int unit) {
   const uint64_t all = input.shape.model.TrainedElements(unit);
   return all > 0 ? std::min(1.0, static_cast<double>(input.model.TrainedElements(unit)) /
@@ -161,15 +161,15 @@ double TrainedShare(const EstimateInput& input, int unit) {
                  : 0;
 }
 
-// Compute times where there was no dry run: arithmetic over the rate of a matrix product.
+// Compute times without a dry run: arithmetic divided by the rate of a matrix product.
 absl::StatusOr<DryRun> TimesFromShape(const EstimateInput& input, const ComputePlace& place) {
   ASSIGN_OR_RETURN(const double rate, MeasureMatrixFlops(*input.options.compute, place));
   const StepFlops flops = FlopsOf(input.shape, input.step);
   DryRun times;
   times.graphs = GraphCostsOf(input.shape, input.options.dtype, input.step, rate);
   times.forward_seconds = times.graphs.seconds_saved;
-  // A third of a layer's backward recomputes it, a third is for its input, and a third for its
-  // matrices, as far as they are trained; the rest of all is the head's, likewise.
+  // A third of a layer's backward recomputes it, a third computes its input's gradient, and a third
+  // those of its matrices, as far as they are trained; the rest belongs to the head, likewise.
   const size_t units = times.forward_seconds.size();
   times.backward_seconds.assign(units, 0);
   const int first = input.model.first_backward();
@@ -184,7 +184,7 @@ absl::StatusOr<DryRun> TimesFromShape(const EstimateInput& input, const ComputeP
   return times;
 }
 
-// Paths that are not there: a plan for another machine, which can't be measured here.
+// Missing paths mean a plan for another machine, which cannot be measured here.
 bool PathsExist(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     if (IsDirectory(path)) continue;
@@ -194,8 +194,8 @@ bool PathsExist(const std::vector<std::string>& paths) {
   return true;
 }
 
-// What train would read in the model's own files: nothing where they hold no weights, or such as it
-// would refuse.
+// Weights that train would read in place in the model's files: none if they contain no weights, or
+// weights that it refuses.
 InPlaceUnits FindInPlace(const EstimateRequest& request, const Trainable& trainable,
                          const EstimateInput& input) {
   const auto files = SafetensorsModel::Open(request.config.model);
@@ -211,7 +211,7 @@ InPlaceUnits FindInPlace(const EstimateRequest& request, const Trainable& traina
       .in_place;
 }
 
-// The plan and its forecast, once memory is known; times where they were measured.
+// The plan and its forecast, once memory is known; times if they were measured.
 absl::StatusOr<Estimate> FinishEstimate(const EstimateRequest& request,
                                         const std::optional<Trainable>& trainable,
                                         const OpenedPlace& opened, DryRun times,
@@ -245,7 +245,7 @@ absl::StatusOr<Estimate> FinishEstimate(const EstimateRequest& request,
   return estimate;
 }
 
-// As train does, where the files are there; otherwise what config.json says.
+// Determines quantised weights like train, if the files exist; otherwise from config.json.
 void TakeQuantised(const EstimateRequest& request, const std::optional<Trainable>& trainable,
                    FreezeRule& freeze) {
   freeze.packing.format = QuantisedAs(request.document.value);
@@ -263,7 +263,7 @@ void TakeQuantised(const EstimateRequest& request, const std::optional<Trainable
   freeze.packed = std::move(packed.names);
 }
 
-// Of a model that this build can't train, by its shape.
+// Lengths for a model that this build cannot train, from its shape.
 absl::StatusOr<SampleLengths> LengthsOfShape(const RunConfig& config, const ModelShape& shape) {
   const int64_t positions = shape.positions;
   const auto length_of = [&](const char* flag, int64_t given,
@@ -294,7 +294,7 @@ absl::StatusOr<SampleLengths> LengthsOfShape(const RunConfig& config, const Mode
   return lengths;
 }
 
-// Positions of a sample, and of the texts that evaluations make.
+// Positions of a sample, and of the texts that evaluations generate.
 absl::StatusOr<SampleLengths> LengthsOf(const RunConfig& config, const ModelShape& shape,
                                         bool resolved) {
   if (!resolved) return LengthsOfShape(config, shape);
@@ -305,7 +305,7 @@ absl::StatusOr<SampleLengths> LengthsOf(const RunConfig& config, const ModelShap
   return lengths;
 }
 
-// None where evaluations make no texts.
+// None if evaluations generate no texts.
 absl::StatusOr<std::optional<ZeroTexts>> TextsOf(const RunConfig& config,
                                                  const std::optional<Trainable>& trainable) {
   const bool writes = config.evaluation_texts.made || !config.sample_prompts.file.empty();
@@ -316,11 +316,11 @@ absl::StatusOr<std::optional<ZeroTexts>> TextsOf(const RunConfig& config,
   return ZeroTexts(sampling.beams, model.vocabulary);
 }
 
-// What the step takes, in every dtype, by a formula.
+// The memory of a step in every dtype, by a formula.
 void ReckonCompute(const EstimateRequest& request, EstimateInput& input) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const int i = static_cast<int>(dtype);
-    TrainOptions other = request.config.train;  // what a run in that dtype would choose
+    TrainOptions other = request.config.train;  // the settings of a run in that dtype
     if (dtype != std::exchange(other.dtype, dtype)) {
       other.compute = ChooseCompute(std::nullopt, dtype, request.device.gpu.has_value());
     }
@@ -354,13 +354,13 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateRequest& given) {
   if (freezes && !freeze.packing.any()) TakeQuantised(request, trainable, freeze);
   ASSIGN_OR_RETURN(input.model, DescribeTrained(input.shape, config.adapter, freeze));
   input.options = config.train;
-  // As train --ranks does: all of them on this machine.
+  // Like train --ranks: all ranks are on this machine.
   input.options.ranks_here = config.train.ranks;
   if (input.options.threads == 0) {
     input.options.threads = std::max(1, UsableCores() / input.options.ranks_here);
   }
   RETURN_IF_ERROR(CheckLimitsForCompute(input.options.threads, 0));
-  // What train would refuse where the data is text.
+  // The error of train if the data is text.
   const absl::Status tokenizer = CheckTokenizerMemory(
       TokenizerDirectory(config.tokenizer, config.model),
       MemoryForReading(config.train.device_memory_bytes, config.train.host_memory_bytes));

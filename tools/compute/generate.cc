@@ -1,4 +1,4 @@
-// spillway generate, once its flags are checked: one text, shown as it comes.
+// spillway generate, after its flags are checked: one text, shown token by token.
 #include <chrono>
 #include <cstdio>
 
@@ -22,13 +22,13 @@ constexpr double kTemperature = 0.8;
 struct Sample {
   Continuation made;
   double prompt_seconds = 0;  // from the prompt to the first token
-  double seconds = 0;         // all of it
+  double seconds = 0;         // total
 };
 
-// What reads the model, before anything is shown.
+// The model and its prompts, opened before anything is shown.
 struct Started {
   std::unique_ptr<TextModel> model;
-  std::vector<Prompt> prompts;  // of a sound its windows
+  std::vector<Prompt> prompts;  // the windows of a sound
 };
 
 absl::StatusOr<Started> Start(const GenerateRequest& request) {
@@ -37,7 +37,7 @@ absl::StatusOr<Started> Start(const GenerateRequest& request) {
   return Started{std::move(model), std::move(prompts)};
 }
 
-// What a sound says, window after window.
+// Writes the text of a sound, window after window.
 absl::Status GenerateFromSound(const GenerateRequest& request, const Started& started) {
   TextModel& model = *started.model;
   const std::vector<Prompt>& prompts = started.prompts;
@@ -122,7 +122,7 @@ absl::Status Generate(const GenerateRequest& request) {
   const auto sample = ContinueOne(request, *prompt, *model);
   if (!request.as_json) {
     std::printf("\n");
-    std::fflush(stdout);  // before what stderr says of it
+    std::fflush(stdout);  // before messages on stderr
   }
   RETURN_IF_ERROR(sample.status());
 

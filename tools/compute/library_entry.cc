@@ -1,4 +1,4 @@
-// The library's one object, and the name by which the program finds it.
+// The library's only object, and the exported function that returns it.
 #include <ATen/Context.h>
 
 #include <cstring>

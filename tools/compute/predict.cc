@@ -1,4 +1,4 @@
-// spillway predict, once its flags are checked: a file answered in batches.
+// spillway predict, after its flags are checked: answers a file in batches.
 #include "engine/base/stop_signal.h"
 #include "engine/data/data_file.h"
 #include "engine/run/last_commit.h"
@@ -10,7 +10,7 @@
 namespace spillway {
 namespace {
 
-// Where neither a flag nor generation_config.json names one: the likeliest token.
+// Default without a flag and generation_config.json: the likeliest token.
 constexpr double kAnswerTemperature = 0;
 
 absl::StatusOr<bool> PredictFile(const PredictRequest& request) {

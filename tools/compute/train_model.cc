@@ -1,4 +1,4 @@
-// spillway train, once its flags are checked: from a model directory and data to a trained model.
+// spillway train, after its flags are checked: from a model directory and data to a trained model.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -59,23 +59,23 @@
 namespace spillway {
 namespace {
 
-// Everything that was checked before OUTPUT is touched.
+// Everything that is checked before OUTPUT is changed.
 struct Inputs {
   RunConfig config;
   const Task* task = nullptr;
   ModelConfig model_config;
   Model model;
   std::unique_ptr<SafetensorsModel> weights_files;
-  std::unique_ptr<WeightSource> new_head;      // what of the head the files may lack
-  std::set<std::string> grown;                 // parameters with more rows than the files have
-  std::unique_ptr<WeightSource> base_weights;  // null: initialised
-  // Of adapters, where there are some.
+  std::unique_ptr<WeightSource> new_head;      // the head's parameters that the files may lack
+  std::set<std::string> grown;                 // parameters with more rows than in the files
+  std::unique_ptr<WeightSource> base_weights;  // null: drawn randomly
+  // Adapters, if any.
   nlohmann::json adapter_config;
-  std::unique_ptr<AdapterFile> adapter;  // null: they are new
+  std::unique_ptr<AdapterFile> adapter;  // null: new adapters
   std::unique_ptr<WeightSource> initial;
   std::unique_ptr<WeightSource> weights;  // null: base_weights
   std::unique_ptr<Tokenizer> tokenizer;
-  std::unique_ptr<Tokenizer> exported_tokenizer;  // the model's, where data is tokens
+  std::unique_ptr<Tokenizer> exported_tokenizer;  // the model's, if data has token ids
   std::unique_ptr<TaskData> data;
   bool began = false;  // this process takes steps: an export is removed
 };
@@ -85,7 +85,7 @@ std::string DigestOf(const nlohmann::json& json) {
   return absl::StrFormat("%016x", Checksum(text.data(), text.size()));
 }
 
-// Of the model's files, as this run reads them.
+// Names of tensors in the model's files, as this run reads them.
 TensorNames NamesOf(const Inputs& in) {
   TensorNames names = TensorNamesOf(in.model_config);
   names.ignores_sizes = in.config.ignore_mismatched_sizes;
@@ -93,7 +93,7 @@ TensorNames NamesOf(const Inputs& in) {
   return names;
 }
 
-// Modules of which the model's files lack a parameter: those of a head that they have not got.
+// Modules with parameters that the model's files lack: those of a new head.
 std::vector<std::string> NewModules(const Inputs& in) {
   if (!in.weights_files) return {};
   std::set<std::string> known;
@@ -108,7 +108,7 @@ std::vector<std::string> NewModules(const Inputs& in) {
   return modules;
 }
 
-// What becomes of rows of new tokens beside adapters.
+// Reports how rows of new tokens are trained beside adapters.
 void SayWhatTrainsNewTokens(const Inputs& in, const AdapterLayout& layout) {
   if (in.grown.empty()) return;
   std::vector<std::string> left;
@@ -127,7 +127,7 @@ void SayWhatTrainsNewTokens(const Inputs& in, const AdapterLayout& layout) {
                    in.model_config.transformer.vocabulary, ")"));
 }
 
-// Puts adapters into the model. REQUIRES: the run is to train some.
+// Adds adapters to the model. REQUIRES: the run trains adapters.
 absl::Status AddAdapters(Inputs& in) {
   RunConfig& config = in.config;
   config.adapter.new_modules = NewModules(in);
@@ -150,7 +150,7 @@ absl::Status AddAdapters(Inputs& in) {
   in.initial = std::make_unique<InitSource>(in.model, config.train.seed);
   in.weights =
       std::make_unique<AdaptedWeights>(in.base_weights.get(), in.adapter.get(), in.initial.get());
-  // As PEFT spells them out.
+  // PEFT expands this name to the list of modules.
   if (lora.targets == std::vector<std::string>{kAllLinear}) {
     lora.targets = layout.targets();
     const std::vector<std::string> excluded = layout.excluded();
@@ -175,7 +175,7 @@ absl::Status AddAdapters(Inputs& in) {
   return absl::OkStatus();
 }
 
-// What comes quantised stays so, unless another form was asked for.
+// Quantised weights stay quantised, unless another form was requested.
 absl::Status KeepQuantised(Inputs& in) {
   FreezeRule& freeze = in.config.train.freeze;
   PackedMatrices packed = PackedMatricesOf(TensorNamesOf(in.model_config), *in.base_weights);
@@ -191,17 +191,17 @@ absl::Status KeepQuantised(Inputs& in) {
   }
   if (freeze.packing.any()) return absl::OkStatus();
   freeze.packing.format = packed.format;
-  // Not what bitsandbytes was told to leave (llm_int8_skip_modules).
+  // Excludes what bitsandbytes excluded (llm_int8_skip_modules).
   freeze.packed = std::move(packed.names);
   return absl::OkStatus();
 }
 
-// What reading may take before the budgets are in use.
+// Memory for reading before the budgets are in use.
 uint64_t ReadingBytes(const Inputs& in) {
   return MemoryForReading(in.config.train.device_memory_bytes, in.config.train.host_memory_bytes);
 }
 
-// Data that is tokens already needs no tokenizer; whoever uses the export does.
+// Data of token ids needs no tokenizer, but users of the export do.
 void LoadExportedTokenizer(Inputs& in) {
   const std::string& model = in.config.model;
   const auto load = [&]() -> absl::StatusOr<std::unique_ptr<Tokenizer>> {
@@ -217,7 +217,7 @@ void LoadExportedTokenizer(Inputs& in) {
   }
 }
 
-// Checks that the files of data are there, and have formats that the task reads.
+// Checks that the data files exist, and have formats that the task reads.
 absl::Status CheckData(const Inputs& in) {
   const RunConfig& config = in.config;
   for (const auto& [flag, files] :
@@ -229,8 +229,7 @@ absl::Status CheckData(const Inputs& in) {
   return absl::OkStatus();
 }
 
-// Tokens that the tokenizer has and the model does not get rows of their own in the matrices of
-// tokens and logits.
+// Adds rows for tokens of the tokenizer that the model lacks to the matrices of tokens and logits.
 absl::Status GrowVocabulary(Inputs& in) {
   if (!in.tokenizer || in.tokenizer->kind() == "chars" || in.tokenizer->kind() == "bytes") {
     return absl::OkStatus();
@@ -260,7 +259,7 @@ absl::Status OpenRunTokenizer(Inputs& in) {
   const bool has_prompts = !config.sample_prompts.file.empty();
   if (!in.tokenizer &&
       (has_prompts || std::any_of(config.eval_data.begin(), config.eval_data.end(), IsText))) {
-    // Held-out texts and prompts need one, though all that is trained on is tokens already.
+    // Held-out texts and prompts need a tokenizer, even if the training data is token ids.
     auto loaded = LoadTokenizer(config.model, config.eos_token);
     if (!loaded.ok() && !absl::IsNotFound(loaded.status())) return loaded.status();
     if (loaded.ok()) in.tokenizer = *std::move(loaded);
@@ -268,13 +267,13 @@ absl::Status OpenRunTokenizer(Inputs& in) {
   return absl::OkStatus();
 }
 
-// The state that --resume goes on from, as far as it can be read now; none: there is none yet.
+// The state that --resume continues from, as far as it can be read now; none: there is none yet.
 std::optional<RunState> StateToResume(const TrainOptions& options) {
   if (!options.resume) return std::nullopt;
   auto committed = ReadCommittedState(options.output);
   if (committed.ok()) return *std::move(committed);
   if (options.persist.empty()) return std::nullopt;
-  // The newest copy of a commit.
+  // Tries the newest copy of a commit.
   FileSystem& files = FileSystem::Real();
   auto names = files.List(options.persist);
   if (!names.ok()) return std::nullopt;
@@ -287,8 +286,8 @@ std::optional<RunState> StateToResume(const TrainOptions& options) {
   return std::nullopt;
 }
 
-// How samples lie and the day that a chat template writes, where nothing says them: a run that is
-// resumed goes on as it began, and one that begins writes today.
+// Resolves the layout of samples and the date of a chat template if no flag sets them: a resumed
+// run uses its previous values, a new one today's date.
 void TakeFromCommit(Inputs& in) {
   RunConfig& config = in.config;
   const std::optional<RunState> state = StateToResume(config.train);
@@ -314,7 +313,7 @@ void TakeFromCommit(Inputs& in) {
   }
 }
 
-// All but the config, which is there.
+// Reads everything except the config, which is known.
 absl::Status ReadInputs(Inputs& in) {
   RunConfig& config = in.config;
   RETURN_IF_ERROR(CheckModelDirectory(config.model));
@@ -368,7 +367,7 @@ absl::Status ReadInputs(Inputs& in) {
   config.train.data_size = in.data->train_size();
   config.train.evaluation_size = in.data->evaluation_size();
   config.train.data_name = absl::StrJoin(config.data, ",");
-  // All that is to be encoded has been.
+  // Everything that needs encoding has been encoded.
   for (Tokenizer* one : {in.tokenizer.get(), in.exported_tokenizer.get()}) {
     if (one != nullptr) one->ForgetEncoding();
   }
@@ -386,7 +385,7 @@ absl::Status ReadInputs(Inputs& in) {
   return former.empty() ? added : AnnotateAdapter(added, former);
 }
 
-// The dtype of an export: as told, or that of the weights the run started from.
+// The dtype of an export: the requested one, or that of the weights the run started from.
 DType ExportDType(const Inputs& in) {
   if (in.config.export_dtype) return *in.config.export_dtype;
   return in.weights_files ? in.weights_files->dtype() : DType::kFloat32;
@@ -396,7 +395,7 @@ std::string AdapterConfigIn(const std::string& directory) {
   return absl::StrCat(directory, "/", kAdapterConfigName);
 }
 
-// What follows from the model, the data and the machine; null: what the run has no use for.
+// Values that follow from the model, the data and the machine; null: not used by the run.
 void RecordDerived(Inputs& in, const TrainOptions& used) {
   RunConfig& config = in.config;
   const Task& task = *in.task;
@@ -405,7 +404,7 @@ void RecordDerived(Inputs& in, const TrainOptions& used) {
     RecordFound(&config, name, fits ? std::move(value) : nlohmann::json());
   };
   record("task", true, ModelTaskName(task.kind()));
-  // What has none is read by its characters.
+  // Without a tokenizer file, text is read by characters.
   const bool by_characters = in.tokenizer && in.tokenizer->kind() == "chars" &&
                              !Exists(absl::StrCat(config.model, "/", kCharsFile));
   record("tokenizer", in.tokenizer != nullptr,
@@ -433,11 +432,11 @@ void RecordDerived(Inputs& in, const TrainOptions& used) {
   record("host-memory", used.host_memory_bytes > 0, used.host_memory_bytes);
 }
 
-// What OUTPUT says of the run beside its state, before the first step.
+// Writes OUTPUT's files about the run besides its state, before the first step.
 absl::Status WriteDescription(Inputs& in, const TrainOptions& used) {
   RecordDerived(in, used);
   const RunConfig& config = in.config;
-  // An export of fewer steps (this run goes on) is no longer whole.
+  // An export after fewer steps (if this run continues) is no longer complete.
   for (const std::string& last : {std::string("/model/config.json"), AdapterConfigIn("/adapter")}) {
     RETURN_IF_ERROR(Annotate(RemoveIfThere(FileSystem::Real(), config.train.output + last),
                              "remove the export of an earlier step"));
@@ -468,15 +467,15 @@ absl::Status WriteDescription(Inputs& in, const TrainOptions& used) {
       FileAccess::kShared);
 }
 
-// A run that had finished has begun nothing, and its commit may be a copy's, with an OUTPUT that
-// was lost.
+// A run that had finished writes nothing at its start, and its commit may be a copy of one whose
+// OUTPUT was lost.
 absl::Status DescribeIfMissing(Inputs& in) {
   if (Exists(SourceDirectory(in.config.train.output) + "/config.json")) return absl::OkStatus();
   return WriteDescription(in, in.config.train);
 }
 
-// Whether there is nothing to export. What appeared in its place while the run worked is somebody
-// else's, and is not replaced.
+// Whether there is nothing to export. An export that appeared during the run belongs to another
+// program, and is not replaced.
 bool ExportStays(const Inputs& in, const std::string& config) {
   if (in.config.no_export) return true;
   if (!Exists(config)) return false;
@@ -489,7 +488,7 @@ bool ExportStays(const Inputs& in, const std::string& config) {
   return true;
 }
 
-// OUTPUT/adapter/, if it is not there yet.
+// Exports OUTPUT/adapter/, if it does not exist.
 absl::Status ExportTrainedAdapter(const Inputs& in, const StateSource& state) {
   const std::string directory = in.config.train.output + "/adapter";
   if (ExportStays(in, AdapterConfigIn(directory))) return absl::OkStatus();
@@ -508,7 +507,7 @@ absl::Status ExportTrainedAdapter(const Inputs& in, const StateSource& state) {
   return absl::OkStatus();
 }
 
-// OUTPUT/model/, if it is not there yet.
+// Exports OUTPUT/model/, if it does not exist.
 absl::Status ExportTrained(const Inputs& in, const StateSource& state) {
   const std::string directory = in.config.train.output + "/model";
   if (ExportStays(in, directory + "/config.json")) return absl::OkStatus();
@@ -527,14 +526,14 @@ uint64_t ExportBytes(const Inputs& in) {
   return ExportDType(in) == DType::kFloat32 ? 4 : 2;
 }
 
-// None where batches may be smaller than the shape allows.
+// None if batches may be smaller than the shape allows.
 std::optional<ComputeGuess> GuessCompute(const Inputs& in) {
   const RunConfig& config = in.config;
   if (!in.task->all_batches_are_alike(config)) return std::nullopt;
   const ModelShape& shape = in.model_config.shape;
   const auto trained = DescribeTrained(shape, config.adapter, config.train.freeze);
-  if (!trained.ok()) return std::nullopt;  // training says why
-  // No machine has memory for more tokens, and bytes stay countable.
+  if (!trained.ok()) return std::nullopt;  // training reports the error
+  // No machine has memory for more tokens, and byte counts do not overflow.
   constexpr int64_t kMostTokens = int64_t{1} << 40;
   StepShape step = {config.train.micro_batch, config.train.accumulate, config.seq_len};
   step.micro_batch = std::clamp<int64_t>(kMostTokens / step.seq_len, 1, step.micro_batch);
@@ -552,7 +551,7 @@ std::string ResumeText(const std::string& output) {
   return "no commit was made; --resume starts at step 1";
 }
 
-// Says what a finished run keeps on its drives, and how that is freed.
+// Says what a finished run keeps on its drives, and how to free it.
 void SayWhatStays(const TrainOptions& options) {
   if (options.rank > 0 || options.no_commit) return;
   const auto kept = FindKeptState(options.output);
@@ -632,7 +631,7 @@ CommandOutcome StoppedOutcome(const Inputs& in, const TrainResult& result) {
 CommandOutcome Train(const RunConfig& config) {
   Inputs in;
   in.config = config;
-  // All ranks read the same: what there is to warn of is said once.
+  // All ranks read the same files: only the first one logs warnings.
   if (config.train.rank > 0) SetLogLevel(LogLevel::kError);
   const absl::Status read = ReadInputs(in);
   if (config.train.rank > 0) SetLogLevel(LogLevel::kWarning);

@@ -1,4 +1,4 @@
-// Taken from the library where no other object defines it: see engine/torch/cuda/.
+// The linker uses this if no other object defines the function: see engine/torch/cuda/.
 #include "engine/torch/cuda_support.h"
 
 namespace spillway {

@@ -23,15 +23,15 @@
 namespace spillway {
 namespace {
 
-// Where the driver's library does not tell what a context takes.
+// Assumed size of a context, if the driver's library does not report it.
 constexpr uint64_t kContextBytes = uint64_t{512} << 20;
 
-// The same bits from the same numbers: cuBLAS with a workspace for every stream, no sums in an
-// order of their own, no shortened formats.
+// Equal inputs give equal bits: cuBLAS has a workspace for every stream, sums have a fixed order,
+// and no reduced formats are used.
 void MakeDeterministic() {
   at::Context& context = at::globalContext();
   context.setDeterministicAlgorithms(true, /*warn_only=*/false);
-  // Else every new tensor would be filled first.
+  // Otherwise every new tensor would be filled first.
   context.setDeterministicFillUninitializedMemory(false);
   context.setDeterministicCuDNN(true);
   context.setBenchmarkCuDNN(false);
@@ -42,7 +42,7 @@ void MakeDeterministic() {
   context.setSDPUseCuDNN(false);
 }
 
-// cuBLAS reads it when it is first used.
+// cuBLAS reads it on its first use.
 void SetWorkspace() {
   const char* const given = std::getenv("CUBLAS_WORKSPACE_CONFIG");
   const bool known =
@@ -50,8 +50,8 @@ void SetWorkspace() {
   if (!known) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/1);
 }
 
-// Segments that grow leave few gaps, and a budget has no room for gaps. Who has said otherwise
-// knows why.
+// Expandable segments leave few gaps, for which a budget has no room. A user's own setting takes
+// precedence.
 void LetSegmentsGrow() {
   if (std::getenv("PYTORCH_CUDA_ALLOC_CONF") != nullptr) return;
   if (std::getenv("PYTORCH_ALLOC_CONF") != nullptr) return;
@@ -94,7 +94,7 @@ class LinkedSupport final : public CudaSupport {
     const std::optional<uint64_t> before = GpuFreeBytes(device.pci_address);
     ASSIGN_OR_RETURN(const CudaMemory memory, ReadCudaMemory(ordinal));
     const std::optional<uint64_t> after = GpuFreeBytes(device.pci_address);
-    // A second look finds the context there already.
+    // At the second call the context exists already.
     if (context_bytes_ == 0) {
       context_bytes_ = before && after && *before > *after ? *before - *after : kContextBytes;
     }

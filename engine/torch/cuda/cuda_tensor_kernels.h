@@ -1,4 +1,4 @@
-// engine/cuda/kernels.h behind TensorKernels: into LibTorch's current stream.
+// Implements TensorKernels by engine/cuda/kernels.h, in LibTorch's current stream.
 #pragma once
 
 #include "engine/torch/tensor_kernels.h"

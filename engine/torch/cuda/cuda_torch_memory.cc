@@ -15,7 +15,7 @@ namespace {
 
 namespace caching = c10::cuda::CUDACachingAllocator;
 
-// What was refused last, on any GPU: the observer can't be taken off again.
+// Size of the last refusal, on any GPU: observers cannot be removed.
 std::atomic<uint64_t> refused_bytes{0};
 
 uint64_t FreeBytes() {
@@ -24,13 +24,13 @@ uint64_t FreeBytes() {
   return free;
 }
 
-// Of all sizes together.
+// The statistic over all sizes.
 const c10::CachingAllocator::Stat& Sum(const c10::CachingAllocator::StatArray& stats) {
   return stats[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
 }
 
-// LibTorch throws where CUDA fails. What has failed here has failed for computing too, whose next
-// operation says so with more about it.
+// LibTorch throws if CUDA fails. A failure here also affects the next computation, which reports it
+// with more details.
 template <typename Function>
 void Quietly(const char* what, Function function) {
   try {
@@ -64,7 +64,7 @@ uint64_t CudaTorchMemory::Limit() const {
 
 void CudaTorchMemory::SetBudget(MemoryBudget* budget) {
   budget_ = budget;
-  // What is kept counts too, and the new limit may be lower.
+  // Cached memory counts too, and the new limit may be lower.
   Trim();
   const double fraction = static_cast<double>(Limit()) / static_cast<double>(gpu_.total_bytes);
   Quietly("bounding LibTorch's memory on the GPU",
@@ -90,8 +90,8 @@ void CudaTorchMemory::Trim() {
 }
 
 uint64_t CudaTorchMemory::overhead_bytes() {
-  // Kernels, handles and workspaces have come, and nothing else of ours is there any more: what is
-  // gone is theirs, but for what other processes took.
+  // Kernels, handles and workspaces have been loaded, and nothing else of ours remains: the memory
+  // that is gone is theirs, or other processes'.
   constexpr uint64_t kMost = uint64_t{2} << 30;
   const uint64_t free_now = FreeBytes();
   const uint64_t grown = free_at_start_ - std::min(free_at_start_, free_now);

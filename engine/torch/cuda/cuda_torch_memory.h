@@ -1,8 +1,8 @@
-// LibTorch's caching allocator of one GPU, bounded to what a run's device budget leaves it.
+// Limits LibTorch's caching allocator of one GPU to its part of a run's device budget.
 //
-// The budget is what the driver counts: the process's context, what libraries load and take for
-// themselves, our arenas, and LibTorch's segments. The first two show when they have happened:
-// overhead_bytes measures them, and the plan sets as much aside.
+// The budget includes everything that the driver counts: the process's context, memory of
+// libraries, our arenas, and LibTorch's segments. The first two are known only afterwards:
+// overhead_bytes measures them, and the plan reserves that much.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace spillway {
 
-// Compute thread. One at a time a GPU.
+// Compute thread. One at a time per GPU.
 class CudaTorchMemory final : public TorchMemory {
  public:
-  // After the context is there and before the first tensor.
+  // Created after the context and before the first tensor.
   explicit CudaTorchMemory(const ComputeGpu& gpu);
   ~CudaTorchMemory() override;
 
@@ -31,11 +31,11 @@ class CudaTorchMemory final : public TorchMemory {
   std::string RefusalText(const std::string& said) const override;
 
  private:
-  // Segments that LibTorch may have at once.
+  // Bytes of segments that LibTorch may have at once.
   uint64_t Limit() const;
 
   const ComputeGpu gpu_;
-  uint64_t free_at_start_;  // of the GPU, the context being there
+  uint64_t free_at_start_;  // of the GPU, after the creation of the context
   uint64_t overhead_;
   MemoryBudget* budget_ = nullptr;
 };

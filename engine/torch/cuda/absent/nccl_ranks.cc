@@ -1,4 +1,4 @@
-// In place of NCCL where its header was not at hand: one rank trains on a GPU all the same.
+// Replaces NCCL if its header was not found: one rank can still train on a GPU.
 #include "engine/torch/cuda/nccl_ranks.h"
 
 namespace spillway {

@@ -22,7 +22,7 @@
 namespace spillway {
 namespace {
 
-// What is over within so long is waited for without sleeping.
+// Waits up to this long do not sleep.
 constexpr double kSpinSeconds = 100e-6;
 constexpr auto kNap = std::chrono::microseconds(50);
 
@@ -38,21 +38,21 @@ class NcclRanks : public Collectives {
         rank_(static_cast<int>(
             std::find(options.members.begin(), options.members.end(), options.rank) -
             options.members.begin())) {}
-  // Every exchange was waited for, so nothing is cut short. shutdown() would wait for the other
-  // ranks, and one that ends by a failure of its own for those that wait for it.
+  // Every exchange was waited for, so nothing is interrupted. shutdown() would wait for the other
+  // ranks, and a rank that failed would wait for those that wait for it.
   ~NcclRanks() override { AbortGroup(); }
 
   absl::Status Connect(const c10::intrusive_ptr<c10d::Store>& store) {
-    // A launch in CUDA is at once: this is, too.
+    // A CUDA launch does not block, and neither does this.
     place_.device->Launch(StreamId::kExchange, [this](void* native_stream) {
       stream_ = static_cast<cudaStream_t>(native_stream);
       return absl::OkStatus();
     });
-    // A rank that fails is told of here, and c10d ends no process behind its back.
+    // Failed ranks are reported here, so c10d must not end the process.
     ::setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0", /*overwrite=*/1);
     ::setenv("TORCH_NCCL_ENABLE_MONITORING", "0", /*overwrite=*/1);
-    // Its watchdog would rethrow what CUDA says where nobody catches it, and sleep a minute for a
-    // trace of what was under way.
+    // Otherwise its watchdog would rethrow CUDA's errors where nothing catches them, and sleep a
+    // minute for a trace of the current work.
     for (const char* const name : {"TORCH_NCCL_RETHROW_CUDA_ERRORS", "TORCH_NCCL_DUMP_ON_TIMEOUT",
                                    "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"}) {
       ::setenv(name, "0", /*overwrite=*/0);
@@ -67,8 +67,8 @@ class NcclRanks : public Collectives {
     } catch (const std::exception& error) {
       return Unconnected(error.what());
     }
-    // The connections and their buffers are made by the first exchange of a kind, a gather or one
-    // of a part for each: both come before budgets are measured.
+    // The first exchange of each kind (a gather, or separate parts for each rank) creates
+    // connections and their buffers: both run before budgets are measured.
     constexpr uint64_t kBytes = 64;
     ASSIGN_OR_RETURN(const PlaceMemory memory,
                      PlaceMemory::CreateZeroed(place_, 2 * kBytes * size()));
@@ -135,7 +135,7 @@ class NcclRanks : public Collectives {
                             torch::TensorOptions().dtype(torch::kUInt8).device(place_.where));
   }
 
-  // The same to everybody, and what comes lies side by side.
+  // Whether all get the same bytes, and the received parts are adjacent.
   bool IsGather(absl::Span<const char* const> send, absl::Span<char* const> receive,
                 uint64_t bytes) const {
     for (int peer = 0; peer < size(); ++peer) {
@@ -144,8 +144,8 @@ class NcclRanks : public Collectives {
     return true;
   }
 
-  // Puts it into the stream of exchanges, and waits until it is done there. Where that fails the
-  // group is over at once: a kernel that waits for others holds up whoever frees the GPU's memory.
+  // Puts the work into the stream of exchanges, and waits until it is done. If that fails the group
+  // is aborted at once: a kernel that waits for others blocks the freeing of the GPU's memory.
   template <typename Start>
   absl::Status Run(const Start& start) {
     if (aborted_) return absl::CancelledError("aborted");
@@ -197,26 +197,26 @@ class NcclRanks : public Collectives {
                                                " (NCCL_DEBUG=INFO says what NCCL tried)"));
   }
 
-  // Once. Afterwards c10d's destructor does not do it, out of which nothing may be thrown.
+  // Aborts once. c10d's destructor, which must not throw, then has nothing to abort.
   void AbortGroup() {
     if (group_ == nullptr || group_aborted_) return;
     group_aborted_ = true;
     try {
       group_->abort();
     } catch (const std::exception&) {
-      // What broke it was said already.
+      // The cause was reported already.
     }
   }
 
   const ConversationOptions options_;
   const ComputePlace place_;
   const std::function<bool()> somebody_failed_;
-  const int rank_;  // among the members
+  const int rank_;  // index among the members
   cudaStream_t stream_ = nullptr;
   c10::intrusive_ptr<c10d::ProcessGroupNCCL> group_;
   std::atomic<uint64_t> sent_bytes_{0};
   std::atomic<bool> aborted_{false};
-  absl::Status failure_;  // the first; no call succeeds any more
+  absl::Status failure_;  // the first failure; every later call fails
   bool group_aborted_ = false;
 };
 
