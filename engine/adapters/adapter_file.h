@@ -59,8 +59,8 @@ class AdapterFile final : public WeightSource {
                      const TensorNames& names);
 
   // Whether the file has a tensor of that size under the name that PEFT wrote, without its prefix;
-  // the size of its first dimension (0: there is no such tensor, or it has no dimension); and a read
-  // of a part of it. Also before Match. ReadWritten REQUIRES HasWritten.
+  // the size of its first dimension (0: there is no such tensor, or it has no dimension); and a
+  // read of a part of it. Also before Match. ReadWritten REQUIRES HasWritten.
   bool HasWritten(const std::string& name, uint64_t elements) const;
   uint64_t RowsWritten(const std::string& name) const;
   absl::Status ReadWritten(const std::string& name, uint64_t first, uint64_t count,
