@@ -1,8 +1,8 @@
-// Who used which addresses of a device's memory last, in terms of its streams.
+// The last uses of the addresses of a device's memory, as events in the device's streams.
 //
-// The mover knows that an operation has been given to the device, and not that it is done. So
-// what is to use an address next does not wait on the host: it waits, in its stream, for the
-// events that its last user left here.
+// The mover knows that an operation has been put into a stream, and not that it is done. So the
+// next user of an address does not wait on the host: it waits, in its own stream, for the events
+// that the last user left here.
 #pragma once
 
 #include <vector>
@@ -15,11 +15,11 @@ namespace spillway {
 // One thread.
 class AddressUses {
  public:
-  // Those who use `span` from now on wait for `events`. REQUIRES: who used it until now waited
-  // for Over(span), so that older uses of the same addresses need not be remembered.
+  // From now on a user of `span` waits for `events`. REQUIRES: the last user waited for Over(span);
+  // so older uses of the same addresses can be forgotten.
   void Note(const ArenaSpan& span, std::vector<DeviceEvent> events);
 
-  // What must have happened before `span` may be written.
+  // The events that must have happened before `span` may be written.
   std::vector<DeviceEvent> Over(const ArenaSpan& span) const;
 
  private:

@@ -1,4 +1,4 @@
-// The device that computes, where it has memory of its own: the seam between the mover and a GPU.
+// A separate device, which computes in memory of its own: the seam between the mover and a GPU.
 //
 // Work is put into streams and done later, each stream's in order. Streams run beside each
 // other; only events order one after another: a stream that waits for an event goes on once
@@ -6,12 +6,12 @@
 // Synchronize and BeginComputing, and learns by Notify that something has happened.
 //
 // Implementations: swap/device/cuda/cuda_device.h, and tests/device/test_device.h, whose memory is
-// the host's and whose streams dawdle. Where compute uses the host's own memory there is none of
-// these, and nothing is copied.
+// the host's and whose streams are slow on purpose. Where compute uses the host's memory there is
+// no Device, and nothing is copied.
 //
-// Every method may be called from any thread. What can't be done any more (a copy refused, a
-// kernel that faulted) breaks the device: from then on every Notify and Synchronize has the
-// first error, and nothing else happens.
+// Every method may be called from any thread. An error (a copy refused, a kernel that faulted)
+// breaks the device: from then on every Notify and Synchronize returns the first error, and no work
+// is done.
 #pragma once
 
 #include <cstdint>
@@ -64,17 +64,17 @@ class Device {
   // it, and the arithmetic is done by then. An error breaks the device.
   using Kernel = std::function<absl::Status(void* native_stream)>;
   virtual void Launch(StreamId stream, Kernel kernel) = 0;
-  // The place after all that was put into `stream` so far.
+  // An event that happens when all work put into `stream` so far is done.
   virtual DeviceEvent Record(StreamId stream) = 0;
-  // What is put into `stream` from now on happens after `event`. Null: nothing to wait for.
+  // Work put into `stream` from now on starts after `event`. Null: there is nothing to wait for.
   virtual void Wait(StreamId stream, const DeviceEvent& event) = 0;
   // Calls `done` on a thread of the device's once all that was put into `stream` so far is done,
   // or with the error that broke the device. Notes of a stream come in order. `done` must not
   // block, nor call the device.
   using Done = std::function<void(const absl::Status&)>;
   virtual void Notify(StreamId stream, Done done) = 0;
-  // Nobody needs what these bytes of device memory hold once all of `after` have happened. Who
-  // uses them next waits for the event, too; null where nothing is done about it.
+  // The contents of these bytes of device memory are not needed once all of `after` have happened.
+  // The next user of the bytes waits for the returned event, too; null: the device does nothing.
   virtual DeviceEvent Discard(char* data, uint64_t bytes, const std::vector<DeviceEvent>& after) {
     return nullptr;
   }

@@ -1,9 +1,8 @@
-// When a separate device computed, updated, waited and copied: what its streams tell, whatever the
-// host was doing meanwhile. The host puts work into the streams long before it is done, so its own
-// clock knows nothing of that.
+// Measures when a separate device computed, updated, waited and copied. The host puts work into the
+// streams long before it is done, so the host's own clock cannot tell.
 //
-// A note stands in its stream before and after each thing that is timed, and calls what is here
-// from a thread of the device's; the notes of one stream come in order.
+// A note (Device::Notify) stands in the stream before and after each piece of work that is timed.
+// It calls the methods below on a thread of the device; the notes of one stream come in order.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +13,22 @@
 
 namespace spillway {
 
-// Of one direction of a link: what was copied, and for how long something was.
+// Copies in one direction of the link: their bytes, and the time during which any was under way.
 struct CopyTime {
   uint64_t bytes = 0;
   double seconds = 0;
 };
 
-// Since the start.
+// Times since the start.
 struct DeviceSeconds {
   CopyTime to_device;
   CopyTime to_host;
   double copying = 0;   // either way, or both at once
   double updating = 0;  // rounding and updating tiles
   double computing = 0;
-  // That the compute stream had nothing to do: since an operation waited to be granted, by what
-  // it waited for; and since what it uses was still being copied, or made by an update there,
-  // whichever took longer.
+  // The time during which the compute stream was idle: by what an operation waited for before it
+  // was granted; and, after that, by whether its weights were still being copied or still being
+  // made by an update on the device (the longer of the two counts).
   double stalled_disk = 0;
   double stalled_update = 0;
   double stalled_commit = 0;
@@ -62,7 +61,7 @@ class DeviceTimes {
   void OpBegins(int64_t now_ns);
   void OpEnds(int64_t now_ns);
 
-  // With what is under way.
+  // The times up to now, with the work that is under way.
   DeviceSeconds At(int64_t now_ns) const;
 
  private:
@@ -83,7 +82,8 @@ class DeviceTimes {
   int64_t passed_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // up to where seconds_.copying counts
   int64_t update_began_ns_ ABSL_GUARDED_BY(mutex_) = -1;
   DeviceSeconds seconds_ ABSL_GUARDED_BY(mutex_);
-  // Of the operation that the compute stream has come to.
+  // The operation that the compute stream works on, and how much had been copied and updated when
+  // the stream came to it.
   Grant grant_ ABSL_GUARDED_BY(mutex_);
   int64_t came_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   double copying_then_ ABSL_GUARDED_BY(mutex_) = 0;

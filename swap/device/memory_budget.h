@@ -41,7 +41,8 @@ class MemoryBudget {
   // what `purpose` needs. A refused reservation changes nothing.
   absl::StatusOr<MemoryReservation> Reserve(uint64_t size_bytes, absl::string_view purpose);
 
-  // The same without a lease, for allocators: true and counted, or false.
+  // Reserve for allocators, which keep no lease: counts the bytes and returns true, or false where
+  // they do not fit. Subtract gives them back.
   bool TryAdd(uint64_t size_bytes);
   void Subtract(uint64_t size_bytes);
 

@@ -1,4 +1,4 @@
-// On which of a machine's memory nodes (NUMA: as many as it has sockets, or more) memory lies.
+// Placement of memory on a machine's NUMA nodes, of which it has one a socket, or more.
 #pragma once
 
 #include <sched.h>
@@ -9,19 +9,19 @@
 
 namespace spillway {
 
-// The nodes of those processors, ascending, as `nodes_directory` tells them: a folder nodeN for
-// each, with a file cpulist ("0-3,8"). Empty where it tells none.
+// The nodes of the given processors, ascending. `nodes_directory` has a folder nodeN for each node,
+// with a file cpulist ("0-3,8"). Empty where the directory lists no node.
 std::vector<int> NodesOf(const cpu_set_t& processors, const std::string& nodes_directory);
 
-// Places pages that nobody has touched yet, of `data` (at a page's begin) on, near the processors
-// that this process may use (affinity). Of one node nothing is to be done: a page comes from the
-// node of who touches it. With several, everything in it is read and written from all of them, by
-// threads that move about, and would otherwise lie on the node of the one thread that filled it or
-// pinned it: pages are dealt out in turn, and the nodes' bandwidths add up. A wish: where it can't
-// be had memory is only slower.
+// Places the untouched pages from `data` (the begin of a page) on near the processors that this
+// process may use (affinity). With one node there is nothing to do: a page comes from the node of
+// the thread that touches it first. With several nodes, threads on all of them read and write the
+// memory, which would otherwise lie on the node of the one thread that filled or pinned it. So
+// pages are dealt to the nodes round robin, and the nodes' bandwidths add up. Best effort: on
+// failure memory is only slower.
 void PlaceNearProcessors(char* data, uint64_t size_bytes);
 
-// The part of that which deals out.
+// Deals the pages to `nodes` round robin: the second half of PlaceNearProcessors.
 void DealOut(char* data, uint64_t size_bytes, const std::vector<int>& nodes);
 
 }  // namespace spillway

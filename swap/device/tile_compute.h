@@ -30,7 +30,7 @@ struct TileView {
   const void* gradient = nullptr;  // rounded, in the run's dtype
 };
 
-// What is learned of a tile's gradient while it is rounded.
+// Statistics of one tile's gradient, collected while it is rounded.
 struct GradientPartial {
   double sum_of_squares = 0;  // of the rounded values; may be inf or nan
   bool finite = true;
@@ -44,20 +44,20 @@ class TileCompute {
   // Rounds fp32 sums to the gradient plane. `gradient` may be `sums` itself.
   virtual GradientPartial Round(int unit, int tile, uint64_t parameters, const float* sums,
                                 void* gradient) = 0;
-  // What Round would have learned of a gradient that is rounded already.
+  // The statistics of a gradient that is rounded already, as Round would return them.
   virtual GradientPartial Learn(int unit, int tile, uint64_t parameters, const void* gradient) = 0;
 
-  // What the update of any tile needs to know of this one (StepSchedule::measures; `measure` says
-  // which). Its gradient is as Update will get it, and so are its planes unless gradients alone are
-  // measured; nothing is changed.
+  // Collects what the updates of all tiles need from this one (StepSchedule::measures; `measure`
+  // counts the passes). The gradient, and unless gradients alone are measured the planes, are those
+  // that Update will get; none is changed.
   virtual void Measure(const TileView& tile, const UpdateScalars& scalars, int measure) {}
 
   // Updates the tile in place. An error (a master that is not finite) ends the run;
   // its message names unit and step.
   virtual absl::Status Update(const TileView& tile, const UpdateScalars& scalars) = 0;
 
-  // The same where tiles are in a device's memory, in stream order. `native_stream`: as
-  // Device::Kernel gets it; null: the calling thread computes, now.
+  // Round where the sums and the gradient are in a device's memory, in stream order.
+  // `native_stream` is the one that Device::Kernel gets; null: the calling thread computes, now.
   virtual absl::Status RoundOnDevice(void* native_stream, int unit, int tile, uint64_t parameters,
                                      const float* sums, void* gradient, GradientPartial* partial) {
     if (native_stream != nullptr) {
@@ -66,9 +66,9 @@ class TileCompute {
     *partial = Round(unit, tile, parameters, sums, gradient);
     return absl::OkStatus();
   }
-  // Update where the planes, the gradient and the word are in a device's memory, likewise. In a
-  // stream an unstorable master is no error yet: *largest_magnitude is its magnitude bits,
-  // or 0 where all may stand. CheckUpdated tells.
+  // Update where the planes, the gradient and *largest_magnitude are in a device's memory, in
+  // stream order. A master that cannot be stored is no error yet: its magnitude bits are put into
+  // *largest_magnitude, or 0 where all can be stored. CheckUpdated makes the error.
   virtual absl::Status UpdateOnDevice(void* native_stream, const TileView& tile,
                                       const UpdateScalars& scalars, uint32_t* largest_magnitude) {
     if (native_stream != nullptr) {
@@ -77,8 +77,8 @@ class TileCompute {
     *largest_magnitude = 0;
     return Update(tile, scalars);
   }
-  // What Update would have said, once both the word that UpdateOnDevice left and the tile's new
-  // planes (but for the gradient) are in host memory.
+  // The status that Update would have returned. It is called once *largest_magnitude of
+  // UpdateOnDevice and the tile's new planes (without the gradient) are in host memory.
   virtual absl::Status CheckUpdated(const TileView& tile, const UpdateScalars& scalars,
                                     uint32_t largest_magnitude) {
     return absl::OkStatus();

@@ -1,4 +1,4 @@
-// The separate device of a forecast: streams whose copies and kernels take their time, and no
+// The separate device of a forecast: streams whose copies and kernels take simulated time, without
 // memory.
 #pragma once
 
@@ -33,9 +33,9 @@ class VirtualDevice final : public Device {
   void Notify(StreamId stream, Done done) override;
   absl::Status Synchronize() override;
 
-  // Puts into the stream what takes a line of the machine's for so long.
+  // Puts work into the stream that keeps a line of the machine busy for `seconds`.
   void Occupy(StreamId stream, int line, double seconds);
-  // What its kernels are made of.
+  // The arithmetic that the mover's kernels call; it computes nothing and takes simulated time.
   TileCompute& compute() { return compute_; }
 
  private:
@@ -54,7 +54,7 @@ class VirtualDevice final : public Device {
     std::deque<Item> items;
     bool working = false;
   };
-  // Arithmetic that says how long it takes.
+  // Computes nothing, and notes how long the real arithmetic would take.
   class Compute final : public TileCompute {
    public:
     explicit Compute(const VirtualDevice& device) : device_(device) {}

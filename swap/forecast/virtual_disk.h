@@ -1,7 +1,8 @@
-// The disk of a forecast, as an I/O engine that moves no bytes: its transfers take their time.
+// The disk of a forecast: an I/O engine that moves no bytes and whose transfers take simulated
+// time.
 //
-// Requests of a class go in order of arrival, and a class before those behind it, as in
-// io/block_queue.h: what is in flight there at once decides how reads and writes share the disk.
+// Requests of a class start in order of arrival, and every request of one class before those of the
+// next class, as in io/block_queue.h. The reads and writes that are in flight share the disk.
 #pragma once
 
 #include <deque>
@@ -17,7 +18,7 @@ class VirtualDisk final : public IoEngine {
   explicit VirtualDisk(VirtualMachine* machine) : machine_(machine) {}
 
   void Submit(IoRequest* request) override;
-  // Lets the machine's time pass until something ends, be it of the disk's or not.
+  // Lets the machine's time pass until any of its work ends, a transfer or other work.
   size_t Poll(absl::Duration timeout) override;
   void Wake() override { woken_ = true; }
   size_t pending() const override { return pending_; }
@@ -28,7 +29,7 @@ class VirtualDisk final : public IoEngine {
   static constexpr int kClasses = 3;
   struct Waiting {
     std::deque<IoRequest*> requests;
-    double bytes = 0;  // with what is being moved
+    double bytes = 0;  // with those of the transfer under way
   };
   Waiting& Of(const IoRequest& request) {
     return waiting_[static_cast<int>(request.io_class)][static_cast<int>(request.op)];

@@ -1,9 +1,9 @@
-// A machine in virtual time: what its disk, link, workers and compute have under way, how fast each
-// goes on beside the others, and what follows when something ends.
+// A machine in virtual time: the work that its disk, link, workers and compute have under way, how
+// fast each proceeds beside the others, and what to call when it ends.
 //
-// The disk reads one thing and writes one at a time, which share it; what goes one way over the
-// link does not slow down what goes the other; workers that are busy, and who asks the disk, take
-// their cores from compute.
+// The disk does one read and one write at a time, which share its rate. Copies in one direction of
+// the link do not slow down those in the other. Busy workers, and the processor's part of
+// transfers, take their cores from compute.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace spillway {
 class VirtualMachine {
  public:
   using Done = std::function<void()>;
-  // Each takes one thing at a time.
+  // A line does one piece of work at a time.
   enum Line {
     kCompute,
     kExchange,  // with other ranks
@@ -30,13 +30,13 @@ class VirtualMachine {
     kDeviceUpdate,  // a separate device rounds or updates
     kFirstWorker,
   };
-  // For how long something of a kind has been under way.
+  // The time so far, and for how much of it work of each kind was under way.
   struct Seconds {
     double now = 0;
     double disk = 0;
     double link = 0;  // or a separate device rounded or updated
     double exchange = 0;
-    double stalled = 0;  // that nothing was computed
+    double stalled = 0;  // without any computation
   };
 
   // The clock outlives it.
@@ -44,12 +44,13 @@ class VirtualMachine {
 
   int workers() const { return static_cast<int>(lines_.size()) - kFirstWorker; }
   bool busy(int line) const { return lines_[line].whole >= 0; }
-  // Begins what takes `seconds` alone on the machine (or is so many bytes of the disk); `done`
-  // follows, from inside Advance. REQUIRES: the line is not busy.
+  // Begins work that takes `seconds` alone on the machine; on kRead and kWrite, `seconds` is a
+  // number of bytes. `done` is called at its end, from inside Advance. REQUIRES: the line is not
+  // busy.
   void Begin(int line, double seconds, Done done);
-  // How much of what the disk has under way is reads, in [0, 1].
+  // The share of reads in the bytes that the disk has under way, in [0, 1].
   void ShareDisk(double reads) { reads_ = reads; }
-  // Lets time pass until something ends. False where nothing is under way.
+  // Lets time pass until any work ends. False where no work is under way.
   bool Advance();
   const Seconds& seconds() const { return seconds_; }
 
@@ -62,14 +63,14 @@ class VirtualMachine {
   double RateOf(int line) const;
   double ReadRate() const;
   double WriteRate() const;
-  // Of a core, that what the disk moves takes from compute.
+  // The share of a core that the disk's transfers take from compute.
   double DiskShare() const;
   bool AnyWorkerBusy() const;
 
   const StepClock& clock_;
   std::vector<Job> lines_;
   std::vector<double> rates_;  // of Advance, by line
-  std::vector<Done> ended_;    // likewise
+  std::vector<Done> ended_;    // of Advance
   double reads_ = 0.5;
   Seconds seconds_;
 };

@@ -1,4 +1,4 @@
-// The workers of a forecast: jobs of the mover's take their time, and nothing is computed.
+// The workers of a forecast: the mover's jobs take simulated time, and nothing is computed.
 #pragma once
 
 #include <deque>
@@ -10,8 +10,9 @@
 
 namespace spillway {
 
-// Rounding and updates touch memory, and what operations read and leave is checked, at the clock's
-// rates, which all workers have together. What updates read is checked at the rate of updates.
+// Rounding and updates pass over memory at the clock's update rate, and checks of weights and
+// inputs at its check rate; all workers share each rate. The check of what an update reads is part
+// of the update.
 class VirtualWorkers final : public Executor {
  public:
   // All outlive it.

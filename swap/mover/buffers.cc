@@ -3,15 +3,67 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "io/base/check.h"
+#include "io/base/enum_name.h"
 
 namespace spillway {
+namespace {
+
+constexpr uint8_t Bit(BufferState state) { return uint8_t{1} << static_cast<int>(state); }
+
+// The states that may follow each one, as bits. A buffer that is being filled is released only when
+// that has ended: until then transfers and workers write to its addresses.
+constexpr uint8_t kNext[] = {
+    /*kWaiting=*/Bit(BufferState::kAllocated) | Bit(BufferState::kReady) |
+        Bit(BufferState::kReleased),
+    /*kAllocated=*/Bit(BufferState::kFetching) | Bit(BufferState::kTakingUpdate) |
+        Bit(BufferState::kReleased),
+    /*kFetching=*/Bit(BufferState::kReady),
+    /*kTakingUpdate=*/Bit(BufferState::kReady),
+    /*kReady=*/Bit(BufferState::kWriting) | Bit(BufferState::kReleased),
+    /*kWriting=*/Bit(BufferState::kReleased),
+    /*kReleased=*/0,
+};
+
+bool IsFetched(BufferUse use) {
+  return use == BufferUse::kWeights || use == BufferUse::kLoadedInput;
+}
+
+bool MayBecome(BufferUse use, BufferState from, BufferState to) {
+  if ((kNext[static_cast<int>(from)] & Bit(to)) == 0) return false;
+  if (from == BufferState::kWaiting && to != BufferState::kReleased) {
+    return IsFetched(use) == (to == BufferState::kAllocated);  // the others need no contents
+  }
+  if (to == BufferState::kTakingUpdate) return use == BufferUse::kWeights;
+  return to != BufferState::kWriting || use == BufferUse::kSavedInput;
+}
+
+absl::string_view StateName(BufferState state) {
+  return EnumName(state, {"waiting", "allocated", "fetching", "taking an update", "ready",
+                          "writing", "released"});
+}
+
+}  // namespace
+
+void Buffer::Become(BufferState next) {
+  if (!MayBecome(use, state_, next)) [[unlikely]] {
+    CheckFailed(__FILE__, __LINE__,
+                absl::StrCat("a buffer of unit ", unit, ", use ", static_cast<int>(use),
+                             ", may not go from ", StateName(state_), " to ", StateName(next))
+                    .c_str());
+  }
+  SPILLWAY_CHECK(next != BufferState::kReady || transfers_left == 0);
+  SPILLWAY_CHECK(next != BufferState::kReleased || transfers_left == 0);
+  state_ = next;
+}
 
 std::vector<int> TileOrder(const std::vector<int>& first, int num_tiles) {
   std::vector<int> order = first;
   for (int tile = 0; tile < num_tiles; ++tile) {
     if (!std::binary_search(first.begin(), first.end(), tile)) order.push_back(tile);
   }
+  SPILLWAY_CHECK(order.size() == num_tiles);  // each once
   return order;
 }
 
@@ -28,6 +80,8 @@ Buffers::Buffers(const MoverContext& context)
 }
 
 void Buffers::Add(const QueuedProgram& program) {
+  SPILLWAY_CHECK(program.num_ops > 0);
+  SPILLWAY_CHECK(coming_.empty() || coming_.back()->first_op < program.first_op);
   const size_t begin = coming_.size();
   const auto add = [&](BufferUse use, int unit, int first, int last, int lead,
                        const ArenaSpan& span) -> Buffer& {
@@ -59,8 +113,8 @@ void Buffers::Add(const QueuedProgram& program) {
     }
     for (size_t i = 0; i < plan_.turn_stays.size(); ++i) {
       const TurnStay& stay = plan_.turn_stays[i];
-      add(BufferUse::kBoundaryTiles, plan_.turn_unit, stay.op, stay.op, stay.lead_ops, stay.span)
-          .boundary = static_cast<int>(i);
+      add(BufferUse::kTurnTiles, plan_.turn_unit, stay.op, stay.op, stay.lead_ops, stay.span)
+          .turn_stay = static_cast<int>(i);
     }
   }
   std::stable_sort(coming_.begin() + begin, coming_.end(),
@@ -76,37 +130,39 @@ void Buffers::Abandon(const QueuedProgram& program) {
   for (const auto& buffer : near_) {
     if (buffer->first_op < program.first_op || buffer->abandoned) continue;
     buffer->abandoned = true;
-    if (buffer->state != BufferState::kFetching && buffer->state != BufferState::kTakingUpdate) {
-      Release(*buffer);
-    }
+    const BufferState state = buffer->state();
+    const bool being_filled =
+        state == BufferState::kFetching || state == BufferState::kTakingUpdate;
+    if (!being_filled && state != BufferState::kReleased) Release(*buffer);
   }
 }
 
 void Buffers::AbandonWaiting() {
   coming_.clear();
   for (const auto& buffer : near_) {
-    if (buffer->state == BufferState::kWaiting) buffer->state = BufferState::kReleased;
+    if (buffer->state() == BufferState::kWaiting) buffer->Become(BufferState::kReleased);
   }
 }
 
-void Buffers::Allocate(int64_t next_op, const std::function<void(Buffer&)>& open_boundary) {
-  std::erase_if(near_, [](const auto& buffer) { return buffer->state == BufferState::kReleased; });
+void Buffers::Allocate(int64_t next_op, const std::function<void(Buffer&)>& open_turn) {
+  std::erase_if(near_,
+                [](const auto& buffer) { return buffer->state() == BufferState::kReleased; });
   while (!coming_.empty() && coming_.front()->first_op - most_lead_ops_ <= next_op) {
     near_.push_back(std::move(coming_.front()));
     coming_.pop_front();
   }
   for (size_t i = 0; i < near_.size(); ++i) {
     Buffer& buffer = *near_[i];
-    if (buffer.state != BufferState::kWaiting || buffer.first_op - buffer.lead_ops > next_op) {
+    if (buffer.state() != BufferState::kWaiting || buffer.first_op - buffer.lead_ops > next_op) {
       continue;
     }
     if (!AddressesFree(i)) continue;
-    if (buffer.use == BufferUse::kBoundaryTiles) {
-      open_boundary(buffer);
+    if (buffer.use == BufferUse::kTurnTiles) {
+      open_turn(buffer);
       continue;
     }
-    const bool fetched = buffer.use == BufferUse::kWeights || buffer.use == BufferUse::kLoadedInput;
-    buffer.state = fetched ? BufferState::kAllocated : BufferState::kReady;
+    SPILLWAY_CHECK(buffer.first_op >= next_op);  // the first op that uses it has waited for it
+    buffer.Become(IsFetched(buffer.use) ? BufferState::kAllocated : BufferState::kReady);
     if (OnDevice(buffer)) buffer.waits = uses_.Over(buffer.span);
   }
 }
@@ -116,7 +172,7 @@ bool Buffers::AddressesFree(size_t index) const {
   const Buffer& buffer = *near_[index];
   for (size_t i = 0; i < index; ++i) {
     const Buffer& other = *near_[i];
-    if (other.state == BufferState::kReleased) continue;
+    if (other.state() == BufferState::kReleased) continue;
     // The update reads the old weights of a tile before it puts the new ones there.
     if (buffer.takes_over && other.feeds_update && other.unit == buffer.unit &&
         other.version + 1 == buffer.version) {
@@ -141,19 +197,31 @@ Buffer& Buffers::Find(BufferUse use, int unit, int64_t op) const {
 Buffer* Buffers::FindDestination(int unit, int64_t version) const {
   for (const auto& buffer : near_) {
     if (buffer->use != BufferUse::kWeights || buffer->abandoned || buffer->unit != unit) continue;
-    if (buffer->version != version || buffer->state == BufferState::kReleased) continue;
-    return buffer->state == BufferState::kAllocated ? buffer.get() : nullptr;
+    if (buffer->version != version || buffer->state() == BufferState::kReleased) continue;
+    return buffer->state() == BufferState::kAllocated ? buffer.get() : nullptr;
   }
   return nullptr;
 }
 
 void Buffers::Release(Buffer& buffer) {
   if (OnDevice(buffer)) LeaveAddresses(buffer);
-  buffer.state = BufferState::kReleased;
+  buffer.Become(BufferState::kReleased);
   buffer.transfers.clear();
 }
 
+void Buffers::Settle(int unit, int64_t version) {
+  SPILLWAY_CHECK(!context_.layout.frozen(unit) && settled_[unit] == version - 1);
+  settled_[unit] = version;
+}
+
+void Buffers::SaveInput(int unit, int64_t version) {
+  SPILLWAY_CHECK(saved_[unit] < version);
+  saved_[unit] = version;
+}
+
 void Buffers::WaitForAddresses(Buffer& buffer, StreamId stream) {
+  SPILLWAY_CHECK(buffer.state() != BufferState::kWaiting &&
+                 buffer.state() != BufferState::kReleased);
   buffer.used = true;
   for (const DeviceEvent& event : std::exchange(buffer.waits, {})) {
     context_.lane->Wait(stream, event);
@@ -171,7 +239,7 @@ void Buffers::LeaveAddresses(Buffer& buffer) {
   Buffer* successor = nullptr;
   for (const auto& other : near_) {
     if (other->takes_over && buffer.feeds_update && other->unit == buffer.unit &&
-        other->version == buffer.version + 1 && other->state != BufferState::kWaiting) {
+        other->version == buffer.version + 1 && other->state() != BufferState::kWaiting) {
       successor = other.get();
     }
   }

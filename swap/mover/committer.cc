@@ -36,6 +36,7 @@ void Committer::Advance() {
 }
 
 void Committer::StartSaves() {
+  SPILLWAY_CHECK(run_->phase == Phase::kSaving);
   for (int unit = 0; unit < context_.layout.num_units(); ++unit) {
     bool any = false;
     for (int plane = 0; plane < context_.layout.NumPlanes(unit); ++plane) {
@@ -51,6 +52,7 @@ void Committer::StartSaves() {
 }
 
 void Committer::Sync() {
+  SPILLWAY_CHECK(run_->phase == Phase::kSaving);
   absl::StatusOr<StoreCommit> commit =
       store_->BeginCommit(run_->manifest_path, std::move(run_->record));
   if (!commit.ok()) return context_.thread->Fail(commit.status());
@@ -65,6 +67,7 @@ void Committer::Sync() {
 }
 
 void Committer::Synced(const absl::Status& status, bool only_lost) {
+  SPILLWAY_CHECK(run_ != nullptr && run_->phase == Phase::kSyncing);
   const std::unique_ptr<Run> run = std::move(run_);
   passes_->LetGo();
   if (!status.ok() && !only_lost) return context_.thread->Fail(status);
@@ -82,6 +85,7 @@ void Committer::Synced(const absl::Status& status, bool only_lost) {
 }
 
 void Committer::Await(Done done) {
+  SPILLWAY_CHECK(!waiter_);
   if (run_ == nullptr) return done(lost_);
   waiter_ = std::move(done);
 }

@@ -1,8 +1,8 @@
-// Commits, one under way at most.
+// Makes commits, one at a time.
 //
-// A commit of one version waits for its updates, has what only lives in memory saved, and then a
-// thread of its own waits for the disk. Updates to later versions wait for that, and nothing else
-// does.
+// A commit of one version waits for that version's updates, lets the state that only lives in
+// memory be saved, and then waits for the disk on a thread of its own. Only updates to later
+// versions wait for the commit.
 #pragma once
 
 #include <functional>
@@ -15,21 +15,23 @@
 
 namespace spillway {
 
-// The mover's thread. A commit that fails is the mover's failure, unless there only was no manifest
-// to write or no room for it: then it is lost, a warning says so, and the commit before stays the
-// last.
+// The mover's thread. A commit that fails is the mover's failure, unless the manifest could not be
+// made or had no room on the disk: then the commit is lost, a warning is logged, and the commit
+// before stays the last one.
 class Committer {
  public:
   using Done = MoverThread::Done;
   // `executor` null: the commit has a thread of its own.
   Committer(const MoverContext& context, Passes* passes, Executor* executor);
 
-  // As SwapManager::StartCommit. REQUIRES: a store of two slots, no commit under way.
+  // Starts a commit of the newest version (SwapManager::StartCommit). REQUIRES: a store of two
+  // slots, no commit under way.
   void Start(const std::string& manifest_path, CommitRecord record, std::function<void()> at_end,
              PublishCommitHere publish);
-  // Goes on where it can.
+  // Takes the commit as far as it can go now.
   void Advance();
-  // Once no commit is under way: OK, or why the last one was lost.
+  // Calls `done` once no commit is under way: with OK, or with the reason why the last one was
+  // lost. REQUIRES: nobody else waits.
   void Await(Done done);
   void FailWaiter(const absl::Status& status);
   // No thread waits for the disk.
@@ -37,8 +39,8 @@ class Committer {
 
  private:
   enum class Phase : uint8_t {
-    kUpdating,  // updates that it holds are under way
-    kSaving,    // as are passes that save
+    kUpdating,  // updates that it contains are under way
+    kSaving,    // passes that save are under way
     kSyncing,   // the commit's thread waits for the disk
   };
   struct Run {
@@ -57,7 +59,7 @@ class Committer {
   SwapStore* const store_ = context_.store;
   Passes* const passes_;
   std::unique_ptr<Run> run_;
-  absl::Status lost_;  // why the last one was
+  absl::Status lost_;  // why the last commit was lost; OK: it was not
   Done waiter_;
   WorkerPool thread_;
 };

@@ -5,17 +5,17 @@
 namespace spillway {
 namespace {
 
-class DiscreteLane final : public DeviceLane {
+class SeparateDeviceLane final : public DeviceLane {
  public:
-  DiscreteLane(Device* device, StreamId ops_stream, MoverThread* thread, MoverRecord* record,
-               Trace* trace)
+  SeparateDeviceLane(Device* device, StreamId ops_stream, MoverThread* thread, MoverRecord* record,
+                     Trace* trace)
       : DeviceLane(record, nullptr),
         device_(device),
         ops_stream_(ops_stream),
         thread_(thread),
         times_(trace) {}
 
-  bool discrete() const override { return true; }
+  bool separate_device() const override { return true; }
 
   void OpComes(const StepOp& op, SpanKind waited_for, double wait_began_seconds) override {
     if (!times_ops()) return;
@@ -147,7 +147,7 @@ std::unique_ptr<DeviceLane> DeviceLane::Create(Device* device, StreamId ops_stre
                                                MoverThread* thread, MoverRecord* record,
                                                Trace* trace) {
   if (device != nullptr) {
-    return std::make_unique<DiscreteLane>(device, ops_stream, thread, record, trace);
+    return std::make_unique<SeparateDeviceLane>(device, ops_stream, thread, record, trace);
   }
   // Operations that are no compute have their waits told by whoever takes them.
   Trace* const waits = ops_stream == StreamId::kCompute ? trace : nullptr;

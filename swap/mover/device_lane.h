@@ -1,14 +1,14 @@
-// What the mover puts into a device's streams: copies, kernels, events between them, and the
-// bounds of operations.
+// The mover's side of a device's streams: copies, kernels, events between them, and the begins and
+// ends of operations.
 //
-// The mover never waits for the device. An operation is granted when all that it uses has been
-// put into the streams, and the compute stream waits for it there; addresses may be used again when
-// the operations that used them have been put there, and who uses them next waits in its stream.
-// Only what the host's side needs (a gradient that a worker takes, a buffer that is to be used
-// again) is told when it is done.
+// The mover never waits for the device. An operation is granted when the copies and kernels that
+// make its weights have been put into the streams, where the compute stream waits for them.
+// Addresses may be used again when the operations that used them have been put into the stream,
+// where the next user waits for them. The mover is notified only of work that the host waits for: a
+// gradient that a worker takes, a buffer that is to be used again.
 //
-// Where compute uses the host's memory there is nothing to copy and nothing to wait for: that lane
-// is an empty one, which only notes what operations have waited for on the host.
+// Where compute uses the host's memory there is nothing to copy and nothing to wait for: then the
+// lane is the empty one, which only records how long operations waited on the host, and for what.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,7 @@
 namespace spillway {
 
 // The mover's thread, where a method does not say otherwise. An error that breaks the device
-// arrives at the next WhenDone, and is the mover's failure. This class is the empty lane.
+// arrives at the next WhenDone, and is the mover's failure. This class itself is the empty lane.
 class DeviceLane {
  public:
   // All outlive the lane. `device` null: the empty lane. `trace` may be null.
@@ -34,23 +34,23 @@ class DeviceLane {
                                             MoverThread* thread, MoverRecord* record, Trace* trace);
   virtual ~DeviceLane() = default;
 
-  virtual bool discrete() const { return false; }
+  virtual bool separate_device() const { return false; }
 
-  // --- Operations. Each comes, begins when what it uses is there, and ends.
-  // `waited_for`: what the host waited for since `wait_began_seconds`, until now. In the empty
-  // lane that is the operation's whole wait.
+  // --- Operations. Each comes, begins when its weights and inputs are there, and ends.
+  // `waited_for`: the resource that the host waited for from `wait_began_seconds` until now. In the
+  // empty lane that is the operation's whole wait.
   virtual void OpComes(const StepOp& op, SpanKind waited_for, double wait_began_seconds);
-  // What the operation that has come uses is there after `event`.
+  // A buffer that the operation uses is filled when `event` happens.
   virtual void OpWaitsFor(const DeviceEvent& event) {}
   virtual void OpBegins() {}
-  // All of the operation has been put into its stream.
+  // The whole operation has been put into its stream.
   virtual void OpEnds() {}
-  // The place after the operation that ended last; null in the empty lane.
+  // The event after the operation that ended last; null in the empty lane.
   virtual DeviceEvent op_done() const { return nullptr; }
   virtual StreamId ops_stream() const { return StreamId::kCompute; }
-  // The thread that takes operations, before it computes one.
+  // Called by the thread that takes operations, before it computes one.
   virtual void BeginComputing() {}
-  // Whoever computes copies an operation's inputs, in its own stream.
+  // Counts an operation's inputs, which the compute side copies itself, in its own stream.
   virtual void CountInputs(OpKind kind, uint64_t bytes) {}
 
   // --- Streams.
@@ -59,22 +59,22 @@ class DeviceLane {
   virtual DeviceEvent Discard(char* data, uint64_t bytes, const std::vector<DeviceEvent>& after) {
     return nullptr;
   }
-  // Of these nobody asks the empty lane.
+  // The methods below are never called on the empty lane.
   // Calls `then` on the mover's thread when all that `stream` has so far is done, or has failed.
   using Done = std::function<void(absl::Status)>;
   virtual void WhenDone(StreamId stream, Done then) { NoDevice(); }
-  // Copies that count, and take time in traces: in kToDevice and in kToHost.
+  // Copies that are counted, timed and traced: in kToDevice and in kToHost.
   virtual void CopyToDevice(int unit, char* to, const char* from, uint64_t bytes) { NoDevice(); }
   virtual void CopyToHost(int unit, char* to, const char* from, uint64_t bytes) { NoDevice(); }
-  // In kToHost: within the device; of a few bytes, which count but are not worth a time; and the
-  // device's own work on a tile.
+  // Work in kToHost: a copy within the device; a copy of a few bytes, which is counted and not
+  // timed; and the device's own work on a tile.
   virtual void CopyWithin(char* to, const char* from, uint64_t bytes) { NoDevice(); }
   virtual void CopyWord(char* to, const char* from, uint64_t bytes) { NoDevice(); }
   virtual void Launch(int unit, int tile, Device::Kernel kernel) { NoDevice(); }
 
   // --- Any thread.
   virtual DeviceSeconds seconds() const { return {}; }
-  // Puts what only the streams know into `stats`.
+  // Sets the counters of `stats` that only the streams know.
   virtual void AddTo(SwapStats* stats) const {}
   // Waits until every stream is done.
   virtual absl::Status Synchronize() { return absl::OkStatus(); }

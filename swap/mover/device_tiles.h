@@ -1,17 +1,17 @@
-// A discrete device's part in the work on a tile: what is copied there and back, what it rounds and
-// updates itself.
+// A separate device's part in the work on a tile: copies to the device and back, rounding there,
+// and updates there.
 //
-// Gradients are rounded there, one tile after the other through the same memory. A staged update
-// is one of state that lives elsewhere; for each of its tiles
+// The device rounds gradients, one tile after the other through the same memory. A streamed update
+// is the device's update of state that lives elsewhere. Each of its tiles passes
 //
-//   a worker   checks what came from the store
-//   to device  the planes, and a gradient that has waited elsewhere
-//   to host    waits for those; rounds a gradient that is there, updates, puts the new weights
-//              into the forward's buffer, copies the planes back
-//   a worker   makes the checksums of what goes to the store
+//   a worker   verifies the planes and the gradient that came from the store
+//   to device  copies the planes, and a gradient that has waited elsewhere
+//   to host    waits for those copies; rounds a gradient that is on the device, updates, puts the
+//              new weights into the forward's buffer, copies the planes back
+//   a worker   makes the checksums of the planes that go to the store
 //
-// All that one tile uses on the device is its own from its first copy until its last is done, and
-// the tiles' kernels are in one stream. So nothing else has to wait.
+// A tile's memory on the device is its own from its first copy until its last is done, and the
+// tiles' kernels are in one stream. So no other work has to wait.
 #pragma once
 
 #include <vector>
@@ -22,8 +22,8 @@
 
 namespace spillway {
 
-// The mover's thread. Everything here puts work into streams and comes back at once; who needs to
-// know that it is done asks the lane. Never called without a discrete device.
+// The mover's thread. Every method puts work into streams and returns at once; DeviceLane::WhenDone
+// tells when the work is done. Never called without a separate device.
 class DeviceTiles {
  public:
   DeviceTiles(const MoverContext& context, Buffers* buffers);
@@ -31,29 +31,34 @@ class DeviceTiles {
   // Copies the planes of a tile that live on the device, from or to `planes` in the host's memory.
   void CopyPlanes(int unit, int tile, bool to_device, const std::vector<char*>& planes);
 
-  // --- Work of the host's, which begins and ends with copies, in kToHost and in kToDevice.
-  // Brings what it begins with: the gradient, unless that stays there; for an update also the old
-  // weights, where they are nowhere else; for a save all that lives there.
-  void CopyIn(TileTask& task);
-  // Takes what it has made: new weights for a forward, or for where they live; the first state.
-  void CopyOut(TileTask& task);
+  // --- Tiles that a worker computes. Their work begins with copies in kToHost and ends with copies
+  // in kToDevice.
 
-  // --- Work of the device's, in kToHost.
-  // The update of a tile all of which lives there.
-  void UpdateInPlace(TileTask& task);
-  // A staged update takes memory for its tile first, and gives it back when it is done there.
-  bool TakeMemory(TileTask& task);
-  void GiveBackMemory(TileTask& task);
-  void UpdateStaged(TileTask& task);
+  // Brings the gradient, unless that stays on the device; for an update also the old weights, where
+  // they are nowhere else; for a save every plane that lives on the device.
+  void CopyIn(TileJob& job);
+  // Takes the results to the device: new weights into a forward's buffer or to their home there;
+  // the first state.
+  void CopyOut(TileJob& job);
 
-  // At the task's end.
-  void GiveBackStatistics(TileTask& task);
+  // --- Tiles that the device updates, in kToHost.
+  // Updates a tile all of whose planes live on the device.
+  void UpdateInPlace(TileJob& job);
+  // A tile of a streamed update takes memory on the device first, and gives it back when its copies
+  // are done. TakeMemory returns false where no memory is free. REQUIRES: UpdateStreamed has
+  // memory.
+  bool TakeMemory(TileJob& job);
+  void GiveBackMemory(TileJob& job);
+  void UpdateStreamed(TileJob& job);
+
+  // Called at the job's end.
+  void GiveBackStatistics(TileJob& job);
 
  private:
   TileStatistics* StatisticsThere() const;
-  void BringStatistics(TileTask& task);
-  void Round(TileTask& task, char* gradient);
-  void Update(TileTask& task, std::vector<char*> planes, char* gradient);
+  void BringStatistics(TileJob& job);
+  void Round(TileJob& job, char* gradient);
+  void Update(TileJob& job, std::vector<char*> planes, char* gradient);
 
   const MoverContext& context_;
   const SwapPlan& plan_ = context_.plan;

@@ -1,4 +1,4 @@
-// Who runs the swap manager's jobs, where that is not threads of its own.
+// The interface to a runner of the swap manager's jobs, in place of threads of its own.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct WorkerJob {
   SpanKind kind = SpanKind::kCheck;
   int unit = -1;
   int tile = -1;
-  int64_t needed_by_op = INT64_MAX;  // what is needed first goes first
-  uint64_t checked_bytes = 0;        // of a check of what operations read and leave
+  int64_t needed_by_op = INT64_MAX;  // jobs of earlier operations go first
+  uint64_t checked_bytes = 0;        // bytes of weights or inputs that the job checks
   std::function<void()> work;        // touches only the tile's own memory and records
   std::function<void()> then;        // tells the mover
 };
@@ -31,9 +31,9 @@ class Executor {
   // Takes a job. Runs it later, not from inside this call, while the manager waits in
   // IoEngine::Poll. One thread.
   virtual void Run(std::function<void()> job) = 0;
-  // Lets jobs run until `done`: what waits for one outside of IoEngine::Poll does this.
+  // Lets jobs run until `done`: for callers that wait for a job outside of IoEngine::Poll.
   virtual void RunUntil(const std::function<bool()>& done) = 0;
-  // As Run. Where nothing is computed, `work` is left out.
+  // Takes a worker's job, as Run does. An executor that computes nothing leaves `work` out.
   virtual void RunJob(WorkerJob job) {
     Run([job = std::move(job)] {
       job.work();

@@ -33,6 +33,7 @@ InPlaceReads::InPlaceReads(const StateLayout& layout, IoEngine* engine,
                            std::unique_ptr<Arena> memory)
     : engine_(engine), bytes_each_(BytesEach(layout)), memory_(std::move(memory)) {
   if (memory_ == nullptr) return;
+  SPILLWAY_CHECK(memory_->size_bytes() >= bytes_each_);
   reads_.resize(memory_->size_bytes() / bytes_each_);
   for (size_t i = 0; i < reads_.size(); ++i) {
     reads_[i].memory_ = memory_->data() + i * bytes_each_;
@@ -44,6 +45,7 @@ InPlaceRead* InPlaceReads::Begin(const SwapStore& store, int unit, int tile, cha
                                  IoClass io_class,
                                  void (*arrived)(void* context, const absl::Status& status),
                                  void* context) {
+  SPILLWAY_CHECK(HasRoom() && store.IsInPlace(unit));
   InPlaceRead* const read = free_.back();
   free_.pop_back();
   auto pieces = store.in_place()->PiecesOf(unit, tile);
@@ -61,12 +63,17 @@ InPlaceRead* InPlaceReads::Begin(const SwapStore& store, int unit, int tile, cha
   read->store_ = &store;
   read->arrived_ = arrived;
   read->context_ = context;
-  Continue(read);
+  ReadPart(read);
   return read;
 }
 
-// As many pieces, or as much of one, as there is memory for.
 void InPlaceReads::Continue(InPlaceRead* read) {
+  SPILLWAY_CHECK(read->parts_left_ == 0 && read->zeroed_ && !read->complete());
+  ReadPart(read);
+}
+
+// As many pieces, or as much of one, as there is memory for.
+void InPlaceReads::ReadPart(InPlaceRead* read) {
   read->parts_.clear();
   uint64_t used = 0;
   // The block that the first byte lies in, and one that a last byte may lie in.
@@ -118,12 +125,18 @@ void InPlaceReads::PartArrived(IoRequest& request, const absl::Status& status) {
   } else if (read.status_.ok()) {
     read.status_ = status;
   }
+  SPILLWAY_CHECK(read.parts_left_ > 0);
   if (--read.parts_left_ == 0) read.arrived_(read.context_, read.status_);
 }
 
-void InPlaceReads::End(InPlaceRead* read) { free_.push_back(read); }
+void InPlaceReads::End(InPlaceRead* read) {
+  SPILLWAY_CHECK(read->parts_left_ == 0);
+  free_.push_back(read);
+  SPILLWAY_CHECK(free_.size() <= reads_.size());
+}
 
 void InPlaceRead::Place() {
+  SPILLWAY_CHECK(parts_left_ == 0);
   if (!std::exchange(zeroed_, true)) {
     uint64_t end = 0;
     for (const InPlaceTiles::Piece& piece : pieces_) {
@@ -133,6 +146,7 @@ void InPlaceRead::Place() {
     std::memset(to_ + end, 0, tile_bytes_ - end);
   }
   for (const Part& part : parts_) {
+    SPILLWAY_CHECK(part.tile_offset + part.size_bytes <= tile_bytes_);
     std::memcpy(to_ + part.tile_offset, part.request.data + part.skipped_bytes, part.size_bytes);
   }
 }

@@ -1,11 +1,11 @@
 // Reads tiles that lie in the model's files (swap/store/in_place.h), at any offset there, by
 // transfers of whole blocks.
 //
-// The blocks that have a tile's bytes in them are more than the tile, and nothing but the tile has
-// room where it goes; so they are read into memory of their own, and a worker puts the bytes into
-// their place before it checks them. A piece of a tile takes up to two blocks more than its bytes:
-// a read has room for a tile and a few of those. What has more pieces is read in several rounds,
-// so that no model, whatever its tensors are like, takes more memory.
+// The blocks that contain a tile's bytes are larger than the tile, and the tile's destination has
+// room for the tile alone. So the blocks are read into memory of their own, and a worker copies the
+// bytes to the destination before it checks them. A piece of a tile takes up to two blocks more
+// than its bytes; a read has room for a tile and a few such blocks. A tile of more pieces is read
+// in several rounds, so that no model takes more memory, whatever its tensors are like.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,17 @@
 
 namespace spillway {
 
-// A tile on its way. The engine's owner but for Place.
+// A tile on its way. All but Place is called on the thread that owns the engine.
 class InPlaceRead {
  public:
-  // On a worker: puts what has come into its place.
+  // On a worker: copies the part that has come to its place in the tile. REQUIRES: it has come.
   void Place();
-  // All of the tile is in its place; otherwise InPlaceReads::Continue brings more.
+  // The whole tile has come; otherwise InPlaceReads::Continue reads the next part.
   bool complete() const { return next_piece_ == pieces_.size(); }
 
  private:
   friend class InPlaceReads;
-  // Blocks of one file, and what of them is the tile's.
+  // Blocks of one file, and which of their bytes belong to the tile.
   struct Part {
     IoRequest request;
     uint64_t skipped_bytes = 0;
@@ -55,29 +55,32 @@ class InPlaceRead {
   void* context_ = nullptr;
 };
 
-// The engine's owner.
+// The thread that owns the engine.
 class InPlaceReads {
  public:
-  // What they may have of a host budget: enough for a fast drive, and little beside the rest.
+  // The memory that reads may take of a host budget: enough for a fast drive, and a small share.
   static uint64_t MostBytes(uint64_t host_memory_bytes);
-  // How much memory reads take when they may have `memory_bytes`: one has what it needs at least.
+  // The memory that reads take when they may have `memory_bytes`: enough for one read at least.
   static uint64_t MemoryBytes(const StateLayout& layout, uint64_t memory_bytes);
 
-  // `layout`: of the stores whose tiles are read. `memory`: of MemoryBytes; null where none has
-  // tiles in place. `engine` outlives it.
+  // `layout` is that of the stores whose tiles are read. `memory` has MemoryBytes; it is null where
+  // no store has tiles in place. `engine` outlives this.
   InPlaceReads(const StateLayout& layout, IoEngine* engine, std::unique_ptr<Arena> memory);
 
   bool HasRoom() const { return !free_.empty(); }
-  // Begins to read a tile's weights to `to`. When the first part of it has come, and after every
-  // Continue when the next has, `arrived` is called, here. REQUIRES: HasRoom, and the tile's files
-  // are there; until End.
+  // Begins to read a tile's weights to `to`. `arrived` is called on this thread when the first part
+  // has come, and after every Continue when the next part has. The read is valid until End.
+  // REQUIRES: HasRoom; the unit is read in place, and the tile's files are there.
   InPlaceRead* Begin(const SwapStore& store, int unit, int tile, char* to, IoClass io_class,
                      void (*arrived)(void* context, const absl::Status& status), void* context);
-  // REQUIRES: what has come is in its place, and that is not all.
+  // Reads the next part. REQUIRES: the part before has come and is in its place (Place), and the
+  // tile is not complete.
   void Continue(InPlaceRead* read);
+  // Gives the read's memory to the next one. REQUIRES: nothing of the read is under way.
   void End(InPlaceRead* read);
 
  private:
+  void ReadPart(InPlaceRead* read);
   static uint64_t BytesEach(const StateLayout& layout);
   static void PartArrived(IoRequest& request, const absl::Status& status);
 

@@ -70,8 +70,7 @@ void Mover::Pump() {
   thread_.TakeProgress();
   do {
     if (thread_.failed()) return;
-    buffers_.Allocate(gate_.next_op(),
-                      [this](Buffer& buffer) { tile_buffers_.OpenBoundary(buffer); });
+    buffers_.Allocate(gate_.next_op(), [this](Buffer& buffer) { tile_buffers_.OpenTurn(buffer); });
     prefetch_.Start(gate_.next_op());
     if (gate_.running() != nullptr) tile_buffers_.ReadAhead(*gate_.running());
     committer_.Advance();

@@ -4,16 +4,16 @@
 // knows only those above it in this list, from which its results come back as callbacks:
 //
 //   thread         tasks from other threads, and the failure that ends everything
-//   lane           a discrete device's streams; an empty one where compute uses the host's memory
-//   buffers        with an address and a lifetime in operations; which version stands where
+//   lane           a separate device's streams; an empty one where compute uses the host's memory
+//   buffers        memory with an address and a lifetime in operations; which version lives where
 //   in place       reads tiles that lie in the model's files
 //   prefetch       fills buffers from the store, and writes spilled inputs there
 //   tile buffers   memory that tiles pass through
-//   device tiles   a discrete device's part in the work on a tile
+//   device tiles   a separate device's part in the work on a tile
 //   passes         walks over the tiles of one unit: round, update, save, fill; the way of each
 //                  tile is in swap/mover/tile_work.h
 //   committer      makes what stands in the store a commit
-//   gate           grants operations when all that they use is there
+//   gate           grants operations when their weights and inputs are there
 //   rest           reads the state while nothing else moves
 //
 // All of them live on the mover's thread, so that their state needs no locks; the compute thread,
@@ -37,8 +37,9 @@ namespace spillway {
 
 class Mover {
  public:
-  // Starts the thread; with an executor there is none, and whoever waits goes round. All but
-  // `options`, `engine` and `in_place` (InPlaceReads') outlive the mover.
+  // Starts the thread. With an executor there is no thread: a caller that waits runs the rounds
+  // (RunOnce). All arguments but `options`, `engine` and `in_place` (the memory of InPlaceReads)
+  // outlive the mover.
   Mover(const SwapPlan& plan, SwapStore* store, Arena* host_arena, Arena* device_arena,
         TileCompute* compute, const SwapManagerOptions& options, std::unique_ptr<IoEngine> engine,
         std::unique_ptr<Arena> in_place = nullptr);

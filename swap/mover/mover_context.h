@@ -1,8 +1,9 @@
-// What the parts of the mover work with and none of them owns.
+// The objects that all parts of the mover use and none of them owns.
 #pragma once
 
 #include <utility>
 
+#include "io/base/check.h"
 #include "io/base/trace.h"
 #include "io/io_engine.h"
 #include "swap/device/arena.h"
@@ -17,7 +18,7 @@
 
 namespace spillway {
 
-// The mover's (swap/mover/mover.h), and the same for its whole life.
+// Belongs to the mover (swap/mover/mover.h) and does not change during the mover's life.
 struct MoverContext {
   const SwapPlan& plan;
   const StateLayout& layout;  // the plan's
@@ -44,10 +45,12 @@ struct MoverContext {
     });
   }
   char* Address(const ArenaSpan& span) const {
+    SPILLWAY_CHECK(span.tier != Tier::kNvme);
     return arenas[static_cast<int>(span.tier)]->data() + span.offset;
   }
   // Where a plane of a tile lives in memory. REQUIRES: it does.
   char* PlaneHome(int unit, int tile, int plane) const {
+    SPILLWAY_CHECK(plan.placements[unit].PlaneTier(plane) != Tier::kNvme);
     return Address(plan.plane_homes[unit][plane]) + layout.PlaneBegin(tile, plane);
   }
   // How far into a unit's flat weights a tile begins.

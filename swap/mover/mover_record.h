@@ -1,4 +1,4 @@
-// What the mover counts, and what it did in which order.
+// The mover's counters, and for tests the order of its events.
 #pragma once
 
 #include <atomic>

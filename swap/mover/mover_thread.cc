@@ -10,6 +10,7 @@ namespace spillway {
 MoverThread::~MoverThread() { SPILLWAY_CHECK(!thread_.joinable()); }
 
 void MoverThread::Start(Round round, bool threaded) {
+  SPILLWAY_CHECK(round_ == nullptr);
   round_ = std::move(round);
   if (!threaded) return;
   thread_ = std::thread([this] {
@@ -39,6 +40,7 @@ void MoverThread::Post(Task task) {
 }
 
 absl::Status MoverThread::Call(const std::function<void(Done)>& task) {
+  SPILLWAY_CHECK(std::this_thread::get_id() != thread_.get_id());  // it would wait for itself
   bool finished = false;
   absl::Status result;
   const Done done = [&](absl::Status status) {

@@ -1,4 +1,4 @@
-// The mover's thread: how others talk to it, and how a failure spreads.
+// The mover's thread: how other threads post tasks to it, and how a failure reaches every caller.
 #pragma once
 
 #include <atomic>
@@ -15,14 +15,14 @@
 namespace spillway {
 
 // Tasks are posted from any thread and run on the mover's, in order of posting; so the state that
-// they touch needs no locks. The first failure stays: nothing new is begun after it, what is under
-// way comes to its end, and every later call gets it.
+// they touch needs no locks. The first failure stays: after it no work is begun, work that is under
+// way ends, and every later call returns the failure.
 class MoverThread {
  public:
   using Task = std::function<void()>;
   using Done = std::function<void(absl::Status)>;
-  // Runs what was posted, starts all that can start, and waits until something happens. False
-  // once everything is at rest and the thread shall end.
+  // One round: runs the posted tasks, starts all work that can start, and waits until something
+  // happens. False once everything is at rest and the thread shall end.
   using Round = std::function<bool()>;
 
   // `engine`, whose Poll the rounds wait in, outlives this.
@@ -31,28 +31,29 @@ class MoverThread {
   MoverThread(const MoverThread&) = delete;
   MoverThread& operator=(const MoverThread&) = delete;
 
-  // Rounds go on until one returns false. Not `threaded`: no thread is started, and whoever waits
-  // in Call or Stop runs the rounds.
+  // Runs rounds until one returns false. Not `threaded`: no thread is started, and the callers that
+  // wait in Call or Stop run the rounds. REQUIRES: it was not started before.
   void Start(Round round, bool threaded);
   // Waits until everything under way has ended. Afterwards no round runs any more.
   void Stop();
 
   // --- Any thread.
   void Post(Task task);
-  // Runs `task` as one that is posted, and waits until it calls its `done`. After a failure it is
-  // not run, and the failure comes back; of one that waits then, once nothing is under way any
-  // more, so what `task` points to stays alive for as long as anybody may use it.
+  // Posts `task` and waits until it calls its `done`. After a failure it is not run, and the
+  // failure is returned. A call that waits when the failure comes returns only when no work is
+  // under way any more, so the objects that `task` points to stay alive as long as they may be
+  // used. REQUIRES: not called on the mover's thread.
   absl::Status Call(const std::function<void(Done)>& task);
-  // Wakes the mover's thread, which tells those who wait.
+  // Wakes the mover's thread, which returns the failure to all callers that wait.
   void Fail(const absl::Status& status);
-  // True also when the thread shall end: then nothing new is begun either.
+  // True also when the thread shall end, since no work is begun then either.
   bool failed() const { return failed_; }
   absl::Status error() const;
 
   // --- The mover's thread.
-  // Runs what was posted. False when the thread shall end.
+  // Runs the posted tasks. False when the thread shall end.
   bool RunPosted();
-  // Something has happened that another part may wait for, and nobody else will wake us for it.
+  // Something has happened that another part of the mover may wait for: there is another round.
   void NoteProgress() { progress_ = true; }
   bool TakeProgress() { return std::exchange(progress_, false); }
 
@@ -61,7 +62,7 @@ class MoverThread {
   Round round_;
   std::thread thread_;
   bool progress_ = false;
-  std::vector<Task> running_;  // of RunPosted
+  std::vector<Task> running_;  // the tasks of RunPosted
   std::atomic<bool> failed_{false};
 
   mutable Mutex mutex_;

@@ -34,6 +34,8 @@ OpGate::OpGate(const MoverContext& context, Buffers* buffers, Prefetch* prefetch
 // --- Programs -------------------------------------------------------------------
 
 void OpGate::Enqueue(Program kind, FirstRead first_read) {
+  SPILLWAY_CHECK(!gave_up_);
+  CheckFirstRead(first_read);
   QueuedProgram program;
   program.kind = kind;
   program.first_op = end_op_;
@@ -42,11 +44,24 @@ void OpGate::Enqueue(Program kind, FirstRead first_read) {
   program.version = train_programs_;
   // Who reads the same version before it may begin with other tiles.
   const bool reads_it_first = programs_.empty() || programs_.back().version != program.version;
-  if (reads_it_first && !context_.lane->discrete()) program.first_read = std::move(first_read);
+  if (reads_it_first && !context_.lane->separate_device())
+    program.first_read = std::move(first_read);
   end_op_ += program.num_ops;
   if (kind == Program::kTrain) ++train_programs_;
   buffers_->Add(program);
   programs_.push_back(program);
+}
+
+void OpGate::CheckFirstRead(const FirstRead& read) const {
+  if (read.unit < 0) return;
+  const std::vector<int>& used = plan_.schedule.ops.front().weights;
+  SPILLWAY_CHECK(std::find(used.begin(), used.end(), read.unit) != used.end());
+  int next = 0;
+  for (const int tile : read.tiles) {
+    SPILLWAY_CHECK(tile >= next);  // ascending
+    next = tile + 1;
+  }
+  SPILLWAY_CHECK(next <= context_.layout.NumTiles(read.unit));
 }
 
 void OpGate::AbandonQueued() {
@@ -70,13 +85,16 @@ bool OpGate::AbandonRunning() {
       std::none_of(settled.begin(), settled.end(), later) && !passes_->AnyUpdateAfter(version);
   buffers_->AbandonWaiting();
   programs_.clear();
+  op_runs_ = false;
+  gave_up_ = true;
   return whole;
 }
 
 // --- Operations -----------------------------------------------------------------
 
 void OpGate::Request(OpBuffers* buffers, Done done) {
-  SPILLWAY_CHECK(next_op_ < end_op_);  // a program is enqueued
+  SPILLWAY_CHECK(!programs_.empty() && next_op_ < end_op_);
+  SPILLWAY_CHECK(!waiter_ && !op_runs_);  // one operation at a time
   op_buffers_ = buffers;
   waiter_ = std::move(done);
   wait_began_seconds_ = MonotonicSeconds();
@@ -86,7 +104,7 @@ void OpGate::Request(OpBuffers* buffers, Done done) {
 
 bool OpGate::Ready(const StepOp& op, const QueuedProgram& program) const {
   const auto ready = [&](BufferUse use, int unit) {
-    return buffers_->Find(use, unit, next_op_).state == BufferState::kReady;
+    return buffers_->Find(use, unit, next_op_).state() == BufferState::kReady;
   };
   for (int unit : op.weights) {
     const bool there = plan_.ReadsHome(unit) ? buffers_->Holds(unit, program.version)
@@ -107,13 +125,14 @@ bool OpGate::FirstReadIsThere(int unit, const QueuedProgram& program) const {
   if (next_op_ != program.first_op || unit != program.first_read.unit) return false;
   if (!passes_->IsThere(program.first_read, program.version)) return false;
   return plan_.ReadsHome(unit) ||
-         buffers_->Find(BufferUse::kWeights, unit, next_op_).state == BufferState::kTakingUpdate;
+         buffers_->Find(BufferUse::kWeights, unit, next_op_).state() == BufferState::kTakingUpdate;
 }
 
 void OpGate::TryGrant() {
   if (!waiter_) return;
   const QueuedProgram& program = programs_.front();
   const int index = static_cast<int>(next_op_ - program.first_op);
+  SPILLWAY_CHECK(index >= 0 && index < program.num_ops);
   const StepOp& op = plan_.schedule.ops[index];
   if (!Ready(op, program)) return;
 
@@ -143,6 +162,7 @@ void OpGate::TryGrant() {
   }
   context_.lane->OpBegins();
   ++next_op_;
+  op_runs_ = true;
   context_.thread->NoteProgress();
   std::exchange(waiter_, nullptr)(absl::OkStatus());
 }
@@ -186,19 +206,21 @@ SpanKind OpGate::WaitedForNow() const {
 }
 
 void OpGate::Finish() {
+  SPILLWAY_CHECK(!programs_.empty() && op_runs_);
+  op_runs_ = false;
   const QueuedProgram program = programs_.front();
   const int64_t op = next_op_ - 1;
   context_.lane->OpEnds();
-  if (context_.lane->discrete()) NoteLastUses(op);
+  if (context_.lane->separate_device()) NoteLastUses(op);
   std::vector<Buffer*> complete;  // gradient sums that no later op adds to
   for (const auto& buffer : buffers_->near()) {
     // Those of a program that was abandoned while they were being filled have the numbers of
     // ops that others have now, and stand before them.
     if (buffer->abandoned) continue;
     if (buffer->first_op > op) break;
-    if (buffer->state == BufferState::kReleased || buffer->last_op != op) continue;
+    if (buffer->state() == BufferState::kReleased || buffer->last_op != op) continue;
     // The op may still use the host's memory: NoteLastUses sees to it.
-    if (context_.lane->discrete() && !buffers_->OnDevice(*buffer)) continue;
+    if (context_.lane->separate_device() && !buffers_->OnDevice(*buffer)) continue;
     if (buffer->use == BufferUse::kSums) {
       complete.push_back(buffer.get());
     } else {
@@ -218,17 +240,17 @@ void OpGate::Finish() {
 void OpGate::EndUse(Buffer& buffer) {
   if (buffer.use == BufferUse::kSavedInput) {
     prefetch_->Save(buffer);
-  } else if (!buffer.feeds_update && buffer.use != BufferUse::kBoundaryTiles) {
+  } else if (!buffer.feeds_update && buffer.use != BufferUse::kTurnTiles) {
     buffers_->Release(buffer);
   }
 }
 
-// The op has been put into the discrete device's stream. What it uses of the host's memory is its
+// The op has been put into the separate device's stream. What it uses of the host's memory is its
 // own until it is done: inputs.
 void OpGate::NoteLastUses(int64_t op) {
   std::vector<Buffer*> inputs;
   for (const auto& buffer : buffers_->near()) {
-    if (buffer->abandoned || buffer->state == BufferState::kReleased || buffer->last_op != op) {
+    if (buffer->abandoned || buffer->state() == BufferState::kReleased || buffer->last_op != op) {
       continue;
     }
     if (buffers_->OnDevice(*buffer)) {

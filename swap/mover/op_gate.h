@@ -1,5 +1,6 @@
-// The gate at which operations are granted: programs in line, the next operation, what it waits
-// for, and what its end sets going.
+// The gate at which operations are granted: it has the line of programs and the next operation,
+// waits for that operation's weights and inputs, and at its end releases buffers and starts
+// updates.
 #pragma once
 
 #include <deque>
@@ -21,24 +22,30 @@ class OpGate {
   // --- Programs: SwapManager's methods of the same names.
   void Enqueue(Program kind, FirstRead first_read = {});
   void AbandonQueued();
-  // Whether the state is that of the training program before the one that runs.
+  // Gives up all programs. Whether the state is that of the training program before the one that
+  // runs. REQUIRES: no program is enqueued afterwards.
   bool AbandonRunning();
-  // The one whose operations run, or come next; null: none.
+  // The program whose operations run, or come next; null: none.
   const QueuedProgram* running() const { return programs_.empty() ? nullptr : &programs_.front(); }
-  // The next to be granted.
+  // The number of the next operation to be granted.
   int64_t next_op() const { return next_op_; }
+  // No program's operations are under way: none is enqueued, or the next has not begun.
+  bool between_programs() const {
+    return !op_runs_ && (programs_.empty() || programs_.front().first_op == next_op_);
+  }
 
   // --- Operations.
-  // Asks for the next one. REQUIRES: a program is enqueued.
+  // Asks for the next one. REQUIRES: a program is enqueued, and the operation before has ended.
   void Request(OpBuffers* buffers, Done done);
-  // Grants the one that is asked for, once all that it uses is there.
+  // Grants the operation that is asked for, if all that it uses is there.
   void TryGrant();
-  // All of the operation that was granted last has been computed, or put into its stream: gives up
-  // its buffers, and takes the gradients that it has completed.
+  // The operation that was granted last has been computed, or put into its stream: releases its
+  // buffers, and starts passes over the gradients that it has completed.
   void Finish();
   void FailWaiter(const absl::Status& status);
 
  private:
+  void CheckFirstRead(const FirstRead& read) const;
   bool Ready(const StepOp& op, const QueuedProgram& program) const;
   bool FirstReadIsThere(int unit, const QueuedProgram& program) const;
   Tier InputTier(const StepOp& op) const;
@@ -58,6 +65,8 @@ class OpGate {
   int64_t next_op_ = 0;
   int64_t end_op_ = 0;          // after the last op enqueued
   int64_t train_programs_ = 0;  // enqueued so far
+  bool op_runs_ = false;        // the operation that was granted last has not ended
+  bool gave_up_ = false;        // AbandonRunning: no program comes any more
 
   Done waiter_;
   OpBuffers* op_buffers_ = nullptr;

@@ -24,35 +24,43 @@ SpanKind SpanKindOf(PassKind kind) {
 
 void Pass::Route(const MoverContext& context) {
   const SwapPlan& plan = context.plan;
-  const bool discrete = plan.separate_device;
+  SPILLWAY_CHECK(unit >= 0 && unit < context.layout.num_units());
+  SPILLWAY_CHECK(kind != PassKind::kRound || sums != nullptr);
+  SPILLWAY_CHECK(kind != PassKind::kInitialize || sums == nullptr);
+  const bool separate = plan.separate_device;
   const bool gradient_in_store = context.GradientInStore(unit);
   num_tiles = scalars.skip ? 0 : context.layout.NumTiles(unit);
   SPILLWAY_CHECK(kind != PassKind::kMeasure || !plan.DeviceUpdates(unit));  // the host measures
   gradient_alone = kind == PassKind::kMeasure && measure < plan.schedule.measures.gradients;
   deferred = updates() && sums == nullptr;
+  // A frozen unit is filled and saved, and nothing else.
+  SPILLWAY_CHECK(!context.layout.frozen(unit) || kind == PassKind::kInitialize ||
+                 kind == PassKind::kSave);
+  SPILLWAY_CHECK(!updates() || deferred == plan.deferred[unit]);
   on_device = updates() && plan.UpdatesOnDevice(unit);
-  staged = updates() && plan.streams_update[unit];
-  at_boundary = updates() && sums != nullptr && unit == plan.turn_unit;
+  streamed = updates() && plan.streams_update[unit];
+  at_turn = updates() && sums != nullptr && unit == plan.turn_unit;
   if (kind == PassKind::kRound) {
     // Sums in the host's memory are rounded in place.
-    needs_tile_buffer = discrete && gradient_in_store;
+    needs_tile_buffer = separate && gradient_in_store;
   } else if (plan.HomeOnDevice(unit, 0)) {
-    needs_tile_buffer = true;  // what lives on a discrete device passes through it
+    needs_tile_buffer = true;  // what lives on a separate device passes through it
   } else if (kind != PassKind::kSave) {
-    const bool brings_gradient = discrete && sums != nullptr && !staged;
+    const bool brings_gradient = separate && sums != nullptr && !streamed;
     needs_tile_buffer = (plan.placements[unit].any_nvme() && !gradient_alone) ||
                         (reads_gradient() && gradient_in_store) || (updates() && brings_gradient);
   }
 }
 
 void Pass::BeginWith(const std::vector<int>& tiles) {
+  SPILLWAY_CHECK(next_tile == 0 && tiles.size() <= num_tiles);
   if (tiles.size() == num_tiles) return;
   first_tiles = first_left = static_cast<int>(tiles.size());
   order = TileOrder(tiles, num_tiles);
 }
 
-void TileTask::Reset(Pass* of, int number) {
-  TileTask fresh;
+void TileJob::Reset(Pass* of, int number) {
+  TileJob fresh;
   fresh.work = work;
   fresh.pass = of;
   fresh.tile = number;
@@ -66,14 +74,14 @@ void TileTask::Reset(Pass* of, int number) {
   *this = std::move(fresh);
 }
 
-TileView ViewOf(const MoverContext& context, const TileTask& task) {
+TileView ViewOf(const MoverContext& context, const TileJob& job) {
   TileView view;
-  view.unit = task.pass->unit;
-  view.tile = task.tile;
-  view.first_parameter = context.layout.TileBegin(task.tile);
-  view.parameters = context.layout.TileParameters(view.unit, task.tile);
-  view.planes = task.planes.data();
-  view.gradient = task.gradient;
+  view.unit = job.pass->unit;
+  view.tile = job.tile;
+  view.first_parameter = context.layout.TileBegin(job.tile);
+  view.parameters = context.layout.TileParameters(view.unit, job.tile);
+  view.planes = job.planes.data();
+  view.gradient = job.gradient;
   return view;
 }
 

@@ -9,12 +9,13 @@ namespace spillway {
 
 PassLines::Line PassLines::LineOf(const Pass& pass) {
   if (pass.reads_state() || pass.kind == PassKind::kInitialize) {
-    return pass.staged ? kStaged : kInOrder;
+    return pass.streamed ? kStreamed : kInOrder;
   }
   return pass.needs_tile_buffer ? kInTileBuffers : kInPlace;
 }
 
 Pass& PassLines::Add(Pass added) {
+  SPILLWAY_CHECK(added.num_tiles >= 0 && added.next_tile == 0);
   added.number = next_number_++;
   Pass& pass = passes_[added.number] = std::move(added);
   if (pass.num_tiles > 0) {
@@ -33,11 +34,15 @@ Pass& PassLines::Add(Pass added) {
 
 void PassLines::Remove(const Pass& pass) {
   const int unit = pass.unit;
+  SPILLWAY_CHECK(pass.all_begun());
   if (pass.updates()) {
     const auto left = updates_left_.find(pass.version);
+    SPILLWAY_CHECK(left != updates_left_.end());
     if (--left->second == 0) updates_left_.erase(left);
   } else if (pass.kind != PassKind::kMeasure) {
-    --(pass.kind == PassKind::kRound ? rounds_left_[unit] : saves_left_);
+    int& left = pass.kind == PassKind::kRound ? rounds_left_[unit] : saves_left_;
+    SPILLWAY_CHECK(left > 0);
+    --left;
   }
   SPILLWAY_CHECK(passes_.erase(pass.number) == 1);
   // It may have been what one of its unit waits for.
@@ -45,6 +50,7 @@ void PassLines::Remove(const Pass& pass) {
 }
 
 void PassLines::SortUpdates(const std::vector<int>& need) {
+  SPILLWAY_CHECK(need.size() == rounds_left_.size());
   std::deque<Pass*>& line = lines_[kInOrder];
   const auto waits = [](const Pass* pass) { return !pass->begun && pass->sums != nullptr; };
   const auto first = std::find_if(line.begin(), line.end(), waits);
@@ -57,6 +63,7 @@ void PassLines::BeginTiles(const std::function<void(Pass&)>& begin) {
   bool waits[kLines] = {};
   for (int line = NextLine(waits); line != kLines; line = NextLine(waits)) {
     Pass& pass = *lines_[line].front();
+    SPILLWAY_CHECK(!pass.all_begun());  // else it had left the line
     ++looks_;
     begin(pass);
     const bool goes_last = line == kInOrder && !pass.all_begun() && pass.MayGoLast();

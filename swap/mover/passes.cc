@@ -43,6 +43,7 @@ Pass& Passes::Add(PassKind kind, int unit, int64_t version, Buffer* sums) {
 }
 
 void Passes::Initialize(const FillTile* fill, std::function<void(double)> progress, Done done) {
+  SPILLWAY_CHECK(!initialize_waiter_ && passes_.empty());
   initialize_progress_ = std::move(progress);
   initialize_waiter_ = std::move(done);
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
@@ -53,12 +54,15 @@ void Passes::Initialize(const FillTile* fill, std::function<void(double)> progre
 }
 
 void Passes::BeginGradients(int64_t version) {
+  SPILLWAY_CHECK(version >= gradients_version_);
+  SPILLWAY_CHECK(plan_.schedule.update == UpdateMode::kImmediate || gradients_to_round_ == 0);
   gradients_version_ = version;
   // Awaited only where every update is deferred.
   gradients_to_round_ = static_cast<int>(plan_.gradient_stays.size());
 }
 
 void Passes::TakeGradient(Buffer& sums, int64_t op) {
+  SPILLWAY_CHECK(sums.use == BufferUse::kSums && sums.state() == BufferState::kReady);
   if (plan_.deferred[sums.unit]) {
     Add(PassKind::kRound, sums.unit, sums.version, &sums);
     return;
@@ -66,9 +70,12 @@ void Passes::TakeGradient(Buffer& sums, int64_t op) {
   Pass& pass = Add(PassKind::kUpdate, sums.unit, sums.version + 1, &sums);
   if (!plan_.weight_at_hand[sums.unit]) return;
   pass.weights = &buffers_->Find(BufferUse::kWeights, sums.unit, op);
+  SPILLWAY_CHECK(pass.weights->state() == BufferState::kReady);
 }
 
 void Passes::Measure(const UpdateScalars& scalars, int measure, Done done) {
+  SPILLWAY_CHECK(!measure_waiter_ && units_to_measure_ == 0);
+  SPILLWAY_CHECK(measure >= 0 && measure < plan_.schedule.measures.all());
   scalars_ = scalars;
   measure_ = measure;
   measure_waiter_ = std::move(done);
@@ -76,6 +83,7 @@ void Passes::Measure(const UpdateScalars& scalars, int measure, Done done) {
 }
 
 void Passes::Announce(const UpdateScalars& scalars) {
+  SPILLWAY_CHECK(scalars.step >= scalars_.step);
   scalars_ = scalars;
   if (plan_.schedule.update == UpdateMode::kDeferred) UpdateDeferred(gradients_version_ + 1);
 }
@@ -100,6 +108,7 @@ int Passes::AddDeferred(PassKind kind, int64_t version) {
 }
 
 void Passes::Save(int unit, uint64_t generation) {
+  SPILLWAY_CHECK(context_.store != nullptr);
   Add(PassKind::kSave, unit, 0, nullptr).generation = generation;
 }
 
@@ -109,7 +118,7 @@ void Passes::Start() {
   passes_.BeginTiles([this](Pass& pass) { BeginTiles(pass); });
   const auto may_start = [this](const Pass& pass) { return MayStart(pass); };
   while (Pass* const pass = passes_.TakeEmpty(may_start)) {
-    if (pass->at_boundary) tile_buffers_->CloseBoundary(pass->version);
+    if (pass->at_turn) tile_buffers_->CloseTurn(pass->version);
     PassComputed(*pass);
     PassDone(*pass);
   }
@@ -121,7 +130,7 @@ void Passes::BeginTiles(Pass& pass) {
     if (context_.thread->failed() || !MayStartTile(pass)) return;
     tiles_.Begin(pass);
   }
-  if (pass.at_boundary) tile_buffers_->CloseBoundary(pass.version);
+  if (pass.at_turn) tile_buffers_->CloseTurn(pass.version);
 }
 
 // An update may only read what the one before it has finished writing, and a deferred one a
@@ -151,7 +160,7 @@ bool Passes::MayStartTile(Pass& pass) {
     if (pass.destination == nullptr && pass.fills_forward) return false;
   }
   if (begins) ChooseOrder(pass);
-  if (pass.needs_tile_buffer && !tile_buffers_->Has(pass.at_boundary, pass.NextTile())) {
+  if (pass.needs_tile_buffer && !tile_buffers_->Has(pass.at_turn, pass.NextTile())) {
     return false;
   }
   if (!begins) return true;
@@ -159,7 +168,7 @@ bool Passes::MayStartTile(Pass& pass) {
   if (pass.first_tiles > 0) ahead_of_update_[pass.unit] = true;
   context_.record->Event("update", pass.unit);
   if (pass.destination != nullptr) {
-    pass.destination->state = BufferState::kTakingUpdate;
+    pass.destination->Become(BufferState::kTakingUpdate);
     context_.record->Event("fill", pass.unit);
   }
   return true;
@@ -181,10 +190,12 @@ void Passes::ChooseOrder(Pass& pass) const {
 
 // --- Tiles and passes end -------------------------------------------------------
 
-void Passes::TileComputed(const TileTask& task) {
-  Pass& pass = *task.pass;
-  if (pass.kind == PassKind::kRound) partials_[pass.unit][task.tile] = task.partial;
-  if (task.first && --pass.first_left == 0) FirstTilesComputed(pass);
+void Passes::TileComputed(const TileJob& job) {
+  Pass& pass = *job.pass;
+  SPILLWAY_CHECK(pass.tiles_computed < pass.next_tile);
+  SPILLWAY_CHECK(!job.first || pass.first_left > 0);
+  if (pass.kind == PassKind::kRound) partials_[pass.unit][job.tile] = job.partial;
+  if (job.first && --pass.first_left == 0) FirstTilesComputed(pass);
   const bool last = ++pass.tiles_computed == pass.num_tiles;
   // Rounded gradients are written from the sums themselves.
   if (last && pass.kind != PassKind::kRound) PassComputed(pass);
@@ -202,22 +213,22 @@ void Passes::FirstTilesComputed(Pass& pass) {
 void Passes::FillEnds(Pass& pass) {
   Buffer* const destination = std::exchange(pass.destination, nullptr);
   if (destination == nullptr) return;
-  destination->state = BufferState::kReady;
+  destination->Become(BufferState::kReady);
   destination->filled = context_.lane->Record(StreamId::kToDevice);
   if (destination->abandoned) buffers_->Release(*destination);
 }
 
-void Passes::PassStaged(Pass& pass) {
-  const DeviceEvent staged = context_.lane->Record(StreamId::kToHost);
+void Passes::PassStreamed(Pass& pass) {
+  const DeviceEvent streamed = context_.lane->Record(StreamId::kToHost);
   for (Buffer** used : {&pass.weights, &pass.sums}) {
     Buffer* const buffer = std::exchange(*used, nullptr);
     if (buffer == nullptr) continue;
-    buffer->last_use = staged;
+    buffer->last_use = streamed;
     buffers_->Release(*buffer);
   }
   if (Buffer* const destination = std::exchange(pass.destination, nullptr)) {
-    destination->filled = staged;
-    destination->state = BufferState::kReady;
+    destination->filled = streamed;
+    destination->Become(BufferState::kReady);
     if (destination->abandoned) buffers_->Release(*destination);
   }
   context_.thread->NoteProgress();
@@ -225,6 +236,7 @@ void Passes::PassStaged(Pass& pass) {
 
 // Every tile has its new values in memory.
 void Passes::PassComputed(Pass& pass) {
+  SPILLWAY_CHECK(pass.tiles_computed == pass.num_tiles);
   if (pass.first_tiles > 0) ahead_of_update_[pass.unit] = false;
   if (pass.updates() && pass.sums != nullptr) {
     buffers_->Release(*std::exchange(pass.sums, nullptr));
@@ -241,18 +253,21 @@ void Passes::TileEnded(Pass& pass) {
       initialize_progress_(static_cast<double>(initialize_tiles_done_) / initialize_tiles_);
     }
   }
+  SPILLWAY_CHECK(pass.tiles_done < pass.tiles_computed);
   if (++pass.tiles_done == pass.num_tiles) PassDone(pass);
 }
 
 // Every tile is where it lives.
 void Passes::PassDone(Pass& pass) {
+  SPILLWAY_CHECK(pass.tiles_done == pass.num_tiles && pass.destination == nullptr);
   if (pass.kind == PassKind::kRound) {
     buffers_->Release(*pass.sums);
+    SPILLWAY_CHECK(gradients_to_round_ > 0);
     --gradients_to_round_;
   } else if (pass.kind == PassKind::kMeasure) {
+    SPILLWAY_CHECK(units_to_measure_ > 0);
     --units_to_measure_;
   } else if (pass.updates()) {
-    SPILLWAY_CHECK(buffers_->settled(pass.unit) == pass.version - 1);
     buffers_->Settle(pass.unit, pass.version);
   }
   passes_.Remove(pass);
@@ -262,11 +277,13 @@ void Passes::PassDone(Pass& pass) {
 // --- Those who wait -------------------------------------------------------------
 
 void Passes::AwaitGradients(GradientTotal* total, Done done) {
+  SPILLWAY_CHECK(!gradients_waiter_ && total != nullptr);
   gradients_total_ = total;
   gradients_waiter_ = std::move(done);
 }
 
 void Passes::Flush(Done done) {
+  SPILLWAY_CHECK(!flush_waiter_);
   flushing_ = true;
   flush_waiter_ = std::move(done);
 }

@@ -1,18 +1,19 @@
-// The passes under way: which may start when, and what ends with them. Who comes before whom is in
-// swap/mover/pass_lines.h, and what happens to one tile in swap/mover/tile_work.h.
+// The passes under way: when each may start, and what its end releases. Their order is in
+// swap/mover/pass_lines.h, and the work on one tile in swap/mover/tile_work.h.
 #pragma once
 
 #include <functional>
 #include <vector>
 
+#include "io/base/check.h"
 #include "swap/mover/pass.h"
 #include "swap/mover/pass_lines.h"
 #include "swap/mover/tile_work.h"
 
 namespace spillway {
 
-// The mover's thread. Buffers that a pass takes from are released by it when all of its tiles have
-// been computed.
+// The mover's thread. A pass releases the buffers that it takes weights and gradient sums from when
+// all of its tiles have been computed.
 class Passes final : private TileListener {
  public:
   using Done = MoverThread::Done;
@@ -21,30 +22,32 @@ class Passes final : private TileListener {
 
   // --- Passes begin.
   void Initialize(const FillTile* fill, std::function<void(double)> progress, Done done);
-  // The training program that reads `version` has come to its loss: its gradients begin.
+  // The training program that reads `version` has reached its loss: its gradients begin.
   void BeginGradients(int64_t version);
-  // Operation `op` has completed the gradient: it is rounded, and waits, or updates its unit.
+  // Operation `op` has completed the gradient: starts the pass that rounds it, or the update of its
+  // unit.
   void TakeGradient(Buffer& sums, int64_t op);
-  // Once every gradient is rounded: measures every unit that is to be updated by these scalars, the
-  // schedule's `measure`-th time.
+  // Measures every unit that is to be updated by these scalars, for the schedule's `measure`-th
+  // time. REQUIRES: every gradient is rounded, and no measure is under way.
   void Measure(const UpdateScalars& scalars, int measure, Done done);
-  // The scalars of the updates that begin from now on. Where all are deferred, they do.
+  // Sets the scalars of the updates that begin from now on; where all updates are deferred, starts
+  // them. REQUIRES: scalars.step does not go back.
   void Announce(const UpdateScalars& scalars);
-  // Every gradient of the step that makes `version` has been taken, or rounded: its deferred
-  // updates begin, and those that wait go on, in the order in which the next forward needs the
-  // units.
+  // Every gradient of the step that makes `version` has been taken: starts the step's deferred
+  // updates in the order in which the next forward needs the units, and puts those that wait into
+  // that order.
   void UpdateDeferred(int64_t version);
   // Writes the planes of the unit that only live in memory, under a commit's generation.
   void Save(int unit, uint64_t generation);
 
   // Starts every tile that can start.
   void Start();
-  // Tells those who wait below what has come to its end.
+  // Calls the `done` of every call below whose work has ended.
   void AnswerWaiters();
   void FailWaiters(const absl::Status& status);
-  // Once every gradient of the step is rounded.
+  // Calls `done` once every gradient of the step is rounded. REQUIRES: nobody else waits for that.
   void AwaitGradients(GradientTotal* total, Done done);
-  // Once no pass is left. Until then no forward is waited for.
+  // Calls `done` once no pass is left. Until then updates do not wait for buffers of a forward.
   void Flush(Done done);
 
   // --- A commit.
@@ -52,28 +55,32 @@ class Passes final : private TileListener {
   int64_t newest_version() const;
   // Whether a pass is left that a commit of `version` waits for.
   bool AnyAwaitedBy(int64_t version) const;
-  // Updates to later versions wait until LetGo.
-  void HoldUpdatesAfter(int64_t version) { held_after_ = version; }
+  // Updates to later versions wait until LetGo. REQUIRES: none are held yet.
+  void HoldUpdatesAfter(int64_t version) {
+    SPILLWAY_CHECK(held_after_ == kNoVersion);  // one commit at a time
+    held_after_ = version;
+  }
   void LetGo() { held_after_ = kNoVersion; }
-  // Whether one has waited since ForgetHeld.
+  // Whether a held update has had to wait since ForgetHeld.
   bool held() const { return held_; }
   void ForgetHeld() { held_ = false; }
 
-  // Whether what a program that reads `version` begins with has its new values, although the update
-  // goes on.
+  // Whether the tiles that a program which reads `version` begins with have their new values,
+  // although the update goes on.
   bool IsThere(const FirstRead& read, int64_t version) const;
 
   // Whether an update to a later version has begun.
   bool AnyUpdateAfter(int64_t version) const;
   bool at_rest() const { return tiles_.at_rest(); }
-  // As PassLines'.
+  // How often a pass was examined for whether it can start (PassLines::looks).
   int64_t looks() const { return passes_.looks(); }
 
  private:
   static constexpr int64_t kNoVersion = INT64_MAX;
 
   Pass& Add(PassKind kind, int unit, int64_t version, Buffer* sums);
-  // One of every unit whose update is deferred, in the order in which the next forward needs them.
+  // Adds a pass over every unit whose update is deferred, in the order in which the next forward
+  // needs the units; returns how many.
   int AddDeferred(PassKind kind, int64_t version);
   bool MayStart(const Pass& pass) const;
   void BeginTiles(Pass& pass);
@@ -82,8 +89,8 @@ class Passes final : private TileListener {
   void ChooseOrder(Pass& pass) const;
   void FirstTilesComputed(Pass& pass);
   void FillEnds(Pass& pass);
-  void TileComputed(const TileTask& task) override;
-  void PassStaged(Pass& pass) override;
+  void TileComputed(const TileJob& job) override;
+  void PassStreamed(Pass& pass) override;
   void TileEnded(Pass& pass) override;
   void PassComputed(Pass& pass);
   void PassDone(Pass& pass);
@@ -96,10 +103,10 @@ class Passes final : private TileListener {
   TileWork tiles_;
   PassLines passes_;
   UpdateScalars scalars_;
-  int64_t gradients_version_ = 0;      // that the program of the newest gradients has read
+  int64_t gradients_version_ = 0;      // the version that the newest gradients were made from
   int gradients_to_round_ = 0;         // units whose gradient of this step is not rounded yet
   std::vector<bool> ahead_of_update_;  // [unit] a forward may have begun before all of its update
-  FirstRead first_there_;  // of the last update that had an order; and the version that it made
+  FirstRead first_there_;  // by the last update that had an order, and the version that it made
   int64_t first_version_ = 0;
   int units_to_measure_ = 0;
   int measure_ = 0;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "io/base/check.h"
 #include "io/checksum.h"
 
 namespace spillway {
@@ -13,29 +14,30 @@ Prefetch::Prefetch(const MoverContext& context, Buffers* buffers, InPlaceReads* 
 
 void Prefetch::Start(int64_t next_op) {
   for (const auto& buffer : buffers_->near()) {
-    if (buffer->state == BufferState::kAllocated && buffers_->CanFetch(*buffer)) {
+    if (buffer->state() == BufferState::kAllocated && buffers_->CanFetch(*buffer)) {
       Fill(*buffer, next_op);
     }
   }
-  FillInTurn(next_op);
+  FillTileByTile(next_op);
 }
 
 void Prefetch::Fill(Buffer& buffer, int64_t next_op) {
   const bool weights = buffer.use == BufferUse::kWeights;
-  buffer.state = BufferState::kFetching;
+  buffer.Become(BufferState::kFetching);
   context_.record->Event(weights ? "fetch" : "load", buffer.unit);
   if (buffers_->OnDevice(buffer)) return FillOnDevice(buffer);
   const int pieces = weights ? layout_.NumTiles(buffer.unit) : store_->NumPieces(buffer.unit);
   buffer.transfers_left = pieces;
   buffer.transfers.resize(pieces);
-  if (pieces == 0) buffer.state = BufferState::kReady;
-  if (InPlace(buffer)) return;  // FillInTurn goes on
+  if (pieces == 0) buffer.Become(BufferState::kReady);
+  if (InPlace(buffer)) return;  // FillTileByTile goes on
   char* data = context_.Address(buffer.span);
   for (int piece = 0; piece < pieces; ++piece) {
     BufferTransfer& transfer = Prepare(buffer, piece, IoOp::kRead, data, next_op);
     data += transfer.request.size_bytes;
     Read(transfer);
   }
+  SPILLWAY_CHECK(data == context_.Address(buffer.span) + buffer.span.bytes);
 }
 
 void Prefetch::FillOnDevice(Buffer& buffer) {
@@ -43,7 +45,7 @@ void Prefetch::FillOnDevice(Buffer& buffer) {
   if (plan_.placements[buffer.unit].weight == Tier::kNvme && tiles > 0) {
     buffer.transfers.resize(tiles);
     buffer.transfers_left = tiles;
-    return;  // FillInTurn goes on
+    return;  // FillTileByTile goes on
   }
   buffers_->WaitForAddresses(buffer, StreamId::kToDevice);
   if (tiles > 0) {
@@ -52,15 +54,15 @@ void Prefetch::FillOnDevice(Buffer& buffer) {
                                 buffer.span.bytes);
   }
   buffer.filled = context_.lane->Record(StreamId::kToDevice);
-  buffer.state = BufferState::kReady;
+  buffer.Become(BufferState::kReady);
 }
 
 // A tile at a time: from the store to a device through as many stages as there are, and from the
 // model's files as there is memory for; the buffer that is needed first has them first.
-void Prefetch::FillInTurn(int64_t next_op) {
+void Prefetch::FillTileByTile(int64_t next_op) {
   for (const auto& buffer : buffers_->near()) {
     const bool staged = buffers_->OnDevice(*buffer);
-    if (buffer->state != BufferState::kFetching ||
+    if (buffer->state() != BufferState::kFetching ||
         buffer->next_transfer == buffer->transfers.size())
       continue;
     const bool in_place = InPlace(*buffer);
@@ -84,6 +86,7 @@ void Prefetch::FillInTurn(int64_t next_op) {
 
 // One transfer between `data` and the store.
 BufferTransfer& Prefetch::Prepare(Buffer& buffer, int piece, IoOp op, char* data, int64_t next_op) {
+  SPILLWAY_CHECK(store_ != nullptr && piece < buffer.transfers.size());
   const bool weights = buffer.use == BufferUse::kWeights;
   BufferTransfer& transfer = buffer.transfers[piece];
   transfer.prefetch = this;
@@ -134,6 +137,7 @@ void Prefetch::Read(BufferTransfer& transfer) {
 // updates that wait for a worker: the compute thread is nearer to needing it, and here it would
 // keep the disk waiting.
 void Prefetch::Arrived(BufferTransfer& transfer, const absl::Status& status) {
+  SPILLWAY_CHECK(transfer.buffer->state() == BufferState::kFetching);
   if (context_.thread->failed() || !status.ok()) {
     if (transfer.in_place != nullptr) in_place_->End(std::exchange(transfer.in_place, nullptr));
     return Filled(transfer, status);
@@ -165,6 +169,7 @@ absl::Status Prefetch::PlaceAndVerify(const BufferTransfer& transfer) const {
 }
 
 void Prefetch::Verified(BufferTransfer& transfer) {
+  SPILLWAY_CHECK(checks_running_ > 0);
   --checks_running_;
   if (transfer.in_place != nullptr) {
     if (!context_.thread->failed() && !transfer.in_place->complete()) {
@@ -186,6 +191,7 @@ void Prefetch::CopyFromStage(BufferTransfer& transfer) {
                               transfer.request.data, transfer.request.size_bytes);
   context_.lane->WhenDone(StreamId::kToDevice, [this, stage = transfer.stage](absl::Status) {
     free_stages_.push_back(stage);
+    SPILLWAY_CHECK(free_stages_.size() <= plan_.stage_spans.size());
   });
   if (buffer.transfers_left == 1) buffer.filled = context_.lane->Record(StreamId::kToDevice);
   Filled(transfer, absl::OkStatus());
@@ -194,15 +200,17 @@ void Prefetch::CopyFromStage(BufferTransfer& transfer) {
 void Prefetch::Filled(BufferTransfer& transfer, const absl::Status& status) {
   Buffer& buffer = *transfer.buffer;
   if (!status.ok()) context_.thread->Fail(status);
+  SPILLWAY_CHECK(buffer.transfers_left > 0);
   if (--buffer.transfers_left > 0) return;
-  buffer.state = BufferState::kReady;
+  buffer.Become(BufferState::kReady);
   if (buffer.abandoned) buffers_->Release(buffer);
 }
 
 void Prefetch::Save(Buffer& buffer) {
-  buffer.state = BufferState::kWriting;
+  buffer.Become(BufferState::kWriting);
   context_.record->Event("save", buffer.unit);
   const int pieces = store_->NumPieces(buffer.unit);
+  SPILLWAY_CHECK(pieces > 0);  // the last one's write releases the buffer
   buffer.transfers_left = pieces;
   buffer.transfers.resize(pieces);
   char* data = context_.Address(buffer.span);
@@ -228,6 +236,7 @@ void Prefetch::Save(Buffer& buffer) {
 }
 
 void Prefetch::Summed(BufferTransfer& transfer) {
+  SPILLWAY_CHECK(checks_running_ > 0 && transfer.buffer->state() == BufferState::kWriting);
   --checks_running_;
   if (!context_.thread->failed()) context_.engine->Submit(&transfer.request);
 }
@@ -237,6 +246,7 @@ void Prefetch::SaveDone(IoRequest& request, const absl::Status& status) {
   Prefetch* const self = transfer.prefetch;
   if (!status.ok()) return self->context_.thread->Fail(status);
   Buffer& buffer = *transfer.buffer;
+  SPILLWAY_CHECK(buffer.state() == BufferState::kWriting && buffer.transfers_left > 0);
   self->store_->RecordPieceWrite(buffer.unit, transfer.piece, transfer.checksum,
                                  buffer.version + 1);
   if (--buffer.transfers_left > 0) return;

@@ -2,15 +2,17 @@
 
 #include <utility>
 
+#include "io/base/check.h"
 #include "io/base/status.h"
 
 namespace spillway {
 
 absl::Status StateAtRest::LoadResident(bool only_in_place) {
+  SPILLWAY_CHECK(context_.engine->pending() == 0);
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
     const bool in_place = context_.store != nullptr && context_.store->IsInPlace(unit);
     if (only_in_place && !in_place) continue;
-    // On a discrete device a tile at a time goes through a tile buffer.
+    // On a separate device a tile at a time goes through a tile buffer.
     const bool on_device = plan_.HomeOnDevice(unit, 0);
     std::vector<Piece> pieces;
     for (int tile = 0; tile < layout_.NumTiles(unit); ++tile) {
@@ -33,6 +35,7 @@ absl::Status StateAtRest::LoadResident(bool only_in_place) {
 
 absl::Status StateAtRest::ReadTile(int unit, int tile, int first_plane, int last_plane,
                                    std::vector<char*>& planes) {
+  SPILLWAY_CHECK(context_.engine->pending() == 0);
   tile_buffers_->PointAtPlanes(unit, tile, plan_.tile_buffers > 0 ? 0 : -1, planes);
   if (plan_.HomeOnDevice(unit, 0)) {
     device_tiles_->CopyPlanes(unit, tile, /*to_device=*/false, planes);
@@ -58,6 +61,7 @@ absl::Status StateAtRest::Read(int unit, const std::vector<Piece>& pieces) {
   std::vector<IoRequest> requests(pieces.size());
   for (size_t i = 0; i < pieces.size(); ++i) {
     const auto& [tile, plane, data] = pieces[i];
+    SPILLWAY_CHECK(data != nullptr);
     const TileLocation location = context_.store->CurrentTile(unit, tile, plane, plane + 1);
     IoRequest& request = requests[i];
     request.op = IoOp::kRead;

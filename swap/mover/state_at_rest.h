@@ -10,8 +10,9 @@
 
 namespace spillway {
 
-// The mover's thread, which these block until all transfers have ended. REQUIRES: everything is at
-// rest. What fails, or comes back as other bytes than were written, is the status.
+// The mover's thread, which each method blocks until all of its transfers have ended. A transfer
+// that fails, or brings other bytes than were written, is the status. REQUIRES: everything is at
+// rest.
 class StateAtRest {
  public:
   StateAtRest(const MoverContext& context, const TileBuffers* tile_buffers,
@@ -21,7 +22,8 @@ class StateAtRest {
         device_tiles_(device_tiles),
         in_place_(in_place) {}
 
-  // Brings what lives in memory from the store; or of that what is read in place.
+  // Reads the state that lives in memory from the store; `only_in_place`: only the units that are
+  // read in place.
   absl::Status LoadResident(bool only_in_place = false);
   // Points `planes` [first, last) at one tile's state, read into a tile buffer where it lives
   // elsewhere than in the host's memory.

@@ -17,6 +17,7 @@ SwapManager::~SwapManager() = default;
 absl::StatusOr<std::unique_ptr<SwapManager>> SwapManager::Create(
     SwapPlan plan, SwapStore* store, Arena* host_arena, Arena* device_arena, TileCompute* compute,
     const SwapManagerOptions& options) {
+  SPILLWAY_CHECK(options.workers > 0);
   SPILLWAY_CHECK(host_arena->size_bytes() >= plan.host_arena_bytes);
   SPILLWAY_CHECK(device_arena->size_bytes() >= plan.device_arena_bytes);
   SPILLWAY_CHECK(store != nullptr || !plan.any_nvme());
@@ -119,6 +120,7 @@ absl::Status SwapManager::StartCommit(absl::string_view manifest_path, CommitRec
   mover_->thread().Post([this, path = std::string(manifest_path), record = std::move(record),
                          at_end = std::move(at_end), publish = std::move(publish)]() mutable {
     if (mover_->thread().failed()) return;
+    SPILLWAY_CHECK(mover_->gate().between_programs());
     mover_->committer().Start(path, std::move(record), std::move(at_end), std::move(publish));
   });
   return absl::OkStatus();
@@ -140,6 +142,7 @@ absl::Status SwapManager::Commit(absl::string_view manifest_path, const CommitRe
 
 absl::Status SwapManager::ReadState(int first_plane, int last_plane, const FillTile& visit) {
   const StateLayout& layout = plan_.layout;
+  SPILLWAY_CHECK(first_plane >= 0 && first_plane <= last_plane);
   for (int unit = 0; unit < layout.num_units(); ++unit) {
     for (int tile = 0; tile < layout.NumTiles(unit); ++tile) {
       std::vector<char*> planes;

@@ -63,28 +63,29 @@ class SwapManager {
   // it do waits for something that goes on. Where one fails it comes back when all have ended.
   // Units that the store reads in place are not filled: what lives in memory of them is read there.
   absl::Status Initialize(const FillTile& fill, const std::function<void(double)>& progress = {});
-  // Brings what lives in memory from the store (resume).
+  // Reads the state that lives in memory from the store (resume).
   absl::Status LoadResident();
 
   // --- Steps.
   // Programs run in the order enqueued; the next may be enqueued while one runs, so
-  // that its fetches overlap. `first_read`: then its first operation may come before the update of
-  // what it does not read, which is undefined in it. Ignored on a discrete device. REQUIRES: the
-  // operation uses the unit, which has these tiles.
+  // that its fetches overlap. With `first_read` the program's first operation may be granted before
+  // the other tiles of that unit are updated, whose contents are then undefined in it. Ignored on a
+  // separate device. REQUIRES: the operation uses the unit, which has these tiles, ascending.
   void Enqueue(Program program, FirstRead first_read = {});
   // Forgets programs that no BeginOp has entered.
   void AbandonQueued();
-  // Gives up what runs, be it in an operation that has begun and will not end, and what is
-  // enqueued. Whether the state is that of the training program before it, once Flush has come
-  // back: false where updates of this one have begun. No program may be enqueued any more.
+  // Gives up the program that runs, even in an operation that has begun and will not end, and the
+  // enqueued ones. Returns whether the state is that of the training program before it, once Flush
+  // has returned: false where updates of this program have begun. REQUIRES: no program is enqueued
+  // afterwards.
   absl::StatusOr<bool> AbandonRunning();
   absl::StatusOr<OpBuffers> BeginOp();
   void EndOp();
-  // Deferred updates: waits until every gradient of the step is rounded.
+  // Waits until every gradient of the step is rounded. For deferred updates.
   absl::StatusOr<GradientTotal> AwaitGradients();
-  // The first, second ... (`measure`) of StepSchedule::measures: after AwaitGradients, where the
-  // update is not skipped. Waits until every
-  // tile that is to be updated by these scalars was measured (TileCompute::Measure).
+  // Does one of StepSchedule::measures (the first has number 0), and waits until every tile that is
+  // to be updated by these scalars was measured (TileCompute::Measure). Called after
+  // AwaitGradients, unless the update is skipped.
   absl::Status MeasureUpdate(const UpdateScalars& scalars, int measure);
   // The scalars of the current step's update. Immediate updates: before the first
   // EndOp of a loss or backward. Deferred: after AwaitGradients. scalars.step counts up.
@@ -117,12 +118,12 @@ class SwapManager {
 
   SwapStats stats() const;
 
-  // With an executor: the mover goes round once beside the compute thread, as its own thread
-  // would.
+  // With an executor: runs one round of the mover, as its own thread would beside the compute
+  // thread.
   void RunOnce();
 
-  // What runs, in order, for tests and traces: "update 3 tile 0" and so on. Off
-  // unless enabled before the first step.
+  // Events in the order in which they happen, for tests: "update 3" and so on. They are
+  // recorded only if that is enabled before the first step.
   void RecordEvents();
   std::vector<std::string> TakeEvents();
 

@@ -1,5 +1,5 @@
-// What a swap manager is made with, what it lends to an operation, and what it counts.
-// Plain values.
+// The plain values of a swap manager's interface: its options, the memory that it lends to an
+// operation, and its counters.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,9 @@ enum class Program : uint8_t {
   kEvaluate,  // its operations up to and with the loss, without gradients
 };
 
-// What the first operation of a program reads of a unit, where that is a part of it: these tiles,
-// ascending. An embedding looks up the rows of its tokens. By default it reads all that it uses.
+// The tiles, ascending, that the first operation of a program reads of one unit, where it reads a
+// part of the unit: an embedding looks up the rows of its tokens. By default (unit -1) the
+// operation reads all of every unit that it uses.
 struct FirstRead {
   int unit = -1;
   std::vector<int> tiles = {};
@@ -30,8 +31,8 @@ struct FirstRead {
   friend bool operator==(const FirstRead&, const FirstRead&) = default;
 };
 
-// Memory that an op may use until its EndOp: of a discrete device, in its compute stream. The
-// inputs' memory is the host's all the same.
+// Memory that an op may use until its EndOp; on a separate device, in the compute stream. The
+// inputs' memory is always the host's.
 struct OpBuffers {
   const StepOp* op = nullptr;
   int index = 0;                 // of the op in the schedule
@@ -39,11 +40,12 @@ struct OpBuffers {
   std::vector<char*> gradients;  // by position in op->gradients: the unit's flat sums
   // No op of this step has written to these sums yet: their contents are undefined.
   std::vector<bool> fresh;
-  // They are in the run's dtype, not fp32, and take two terms at most. Empty: none are.
+  // By position in op->gradients: the sums are in the run's dtype, not fp32, and take two terms at
+  // most. Empty: none are.
   std::vector<bool> rounded;
   bool Rounded(size_t i) const { return i < rounded.size() && rounded[i]; }
-  // Of a unit whose activations leave the device: where a training forward puts its inputs,
-  // and where its backward finds them. Null: they stay with whoever computes.
+  // Where a training forward puts its inputs and its backward finds them, for a unit whose
+  // activations leave the device. Null: they stay with the compute side.
   char* inputs = nullptr;
   uint64_t inputs_bytes = 0;
 };
@@ -53,7 +55,7 @@ struct GradientTotal {
   bool finite = true;
 };
 
-// Fills, or looks at, one tile of the state.
+// A function that fills, or reads, one tile of the state.
 using FillTile = std::function<absl::Status(const TileView& tile)>;
 
 // Counters since the start; differences make a step's row.
@@ -67,10 +69,11 @@ struct SwapStats {
   uint64_t update_filled_bytes = 0;  // weights that went from an update into a forward
   uint64_t to_device_bytes = 0;      // copied to a device with memory of its own
   uint64_t to_host_bytes = 0;        // and from there
-  // Of a discrete device, as its streams tell (swap/device/device_times.h): the copies of the
-  // mover's by direction, how long any of them was under way, how long it rounded and updated, how
-  // long operations computed, and how long they waited for copies. The stalls above are then times
-  // in which it had nothing to compute, and update_busy_seconds are those of the workers alone.
+  // Measured in the streams of a separate device (swap/device/device_times.h): the mover's copies
+  // by direction, how long any of them was under way, how long the device rounded and updated, how
+  // long operations computed, and how long they waited for copies. On such a device the stalls
+  // above are times in which it had nothing to compute, and update_busy_seconds counts the workers
+  // alone.
   CopyTime copies_to_device;
   CopyTime copies_to_host;
   double copy_busy_seconds = 0;
@@ -88,16 +91,18 @@ struct SwapManagerOptions {
   // No threads: see swap/mover/executor.h. REQUIRES then: a store, whose engine waits for the
   // executor's jobs.
   Executor* executor = nullptr;
-  // The plan's discrete device, which outlives the manager; null where it has none. Then the
+  // The plan's separate device, which outlives the manager; null where it has none. Then the
   // device arena is that device's memory, and the host's is registered with it.
   Device* device = nullptr;
-  // Of a discrete device, the stream in which operations are. kCompute: whoever takes them computes
-  // in them, and what it waits for is in io.trace. kExchange: that is no compute.
+  // The stream of a separate device that operations are put into. kCompute: operations are
+  // computations, and their waits are recorded in io.trace. kExchange: they are exchanges with
+  // other ranks.
   StreamId ops_stream = StreamId::kCompute;
 };
 
-// How others are told that a commit is durable here, or why not; what comes back decides. With
-// *only_lost (then, and when it returns) a failed commit is lost, and nothing else.
+// Tells the other ranks that a commit is durable here, or why it is not; the returned status
+// decides whether it counts. *only_lost, on the way in and out: a failed commit is lost, and the
+// run goes on.
 using PublishCommitHere = std::function<absl::Status(absl::Status made, bool* only_lost)>;
 
 }  // namespace spillway

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "io/base/check.h"
+
 namespace spillway {
 
 TileBuffers::TileBuffers(const MoverContext& context, Buffers* buffers)
@@ -19,22 +21,29 @@ TileBuffers::TileBuffers(const MoverContext& context, Buffers* buffers)
   }
 }
 
-bool TileBuffers::Has(bool at_boundary, int tile) const {
+bool TileBuffers::Has(bool at_turn, int tile) const {
   if (!free_.empty()) return true;
-  return at_boundary && (Ahead(tile) != nullptr || !free_at_boundary_.empty());
+  return at_turn && (Ahead(tile) != nullptr || !free_at_turn_.empty());
 }
 
-int TileBuffers::Take(bool at_boundary, int tile) {
-  if (const AheadTile* ahead = at_boundary ? Ahead(tile) : nullptr) return ahead->tile_buffer;
-  std::vector<int>& free = at_boundary && !free_at_boundary_.empty() ? free_at_boundary_ : free_;
+int TileBuffers::Take(bool at_turn, int tile) {
+  if (const AheadTile* ahead = at_turn ? Ahead(tile) : nullptr) return ahead->tile_buffer;
+  std::vector<int>& free = at_turn && !free_at_turn_.empty() ? free_at_turn_ : free_;
+  SPILLWAY_CHECK(!free.empty());
   const int tile_buffer = free.back();
   free.pop_back();
   return tile_buffer;
 }
 
 void TileBuffers::Return(int tile_buffer) {
-  if (tile_buffer < plan_.tile_buffers) return free_.push_back(tile_buffer);
-  free_at_boundary_.push_back(tile_buffer);
+  SPILLWAY_CHECK(tile_buffer >= 0 && tile_buffer < spans_.size());
+  if (tile_buffer < plan_.tile_buffers) {
+    free_.push_back(tile_buffer);
+    SPILLWAY_CHECK(free_.size() <= plan_.tile_buffers);
+    return;
+  }
+  free_at_turn_.push_back(tile_buffer);
+  SPILLWAY_CHECK(free_at_turn_.size() <= spans_.size() - plan_.tile_buffers);
   if (begun_version_ == version_) GiveBack();
 }
 
@@ -50,33 +59,34 @@ void TileBuffers::PointAtPlanes(int unit, int tile, int tile_buffer,
   }
 }
 
-void TileBuffers::OpenBoundary(Buffer& buffer) {
+void TileBuffers::OpenTurn(Buffer& buffer) {
   for (const Buffer* other : open_) {
     if (other != nullptr && other->version != buffer.version) return;
   }
-  buffer.state = BufferState::kReady;
+  SPILLWAY_CHECK(buffer.use == BufferUse::kTurnTiles && open_[buffer.turn_stay] == nullptr);
+  buffer.Become(BufferState::kReady);
   version_ = buffer.version + 1;
   if (begun_version_ == version_) {  // too late to be of use
     buffers_->Release(buffer);
     return context_.thread->NoteProgress();
   }
-  open_[buffer.boundary] = &buffer;
-  const int first = FirstOf(buffer.boundary);
-  for (int i = plan_.turn_stays[buffer.boundary].tiles; i > 0; --i) {
-    free_at_boundary_.push_back(first + i - 1);
+  open_[buffer.turn_stay] = &buffer;
+  const int first = FirstOf(buffer.turn_stay);
+  for (int i = plan_.turn_stays[buffer.turn_stay].tiles; i > 0; --i) {
+    free_at_turn_.push_back(first + i - 1);
   }
 }
 
 // The tile buffers of one of the plan's turn_stays: [first, first + tiles).
-int TileBuffers::FirstOf(int boundary) const {
+int TileBuffers::FirstOf(int turn_stay) const {
   int first = plan_.tile_buffers;
-  for (int i = 0; i < boundary; ++i) first += plan_.turn_stays[i].tiles;
+  for (int i = 0; i < turn_stay; ++i) first += plan_.turn_stays[i].tiles;
   return first;
 }
 
 void TileBuffers::ReadAhead(const QueuedProgram& running) {
   const int unit = plan_.turn_unit;
-  if (unit < 0 || free_at_boundary_.empty()) return;
+  if (unit < 0 || free_at_turn_.empty()) return;
   // Only while this step's program runs: then its update takes the buffers.
   if (running.kind != Program::kTrain || running.version + 1 != version_) return;
   if (buffers_->settled(unit) != running.version) return;
@@ -87,13 +97,13 @@ void TileBuffers::ReadAhead(const QueuedProgram& running) {
     ahead_order_ = TileOrder(tiles ? *tiles : std::vector<int>(), layout_.NumTiles(unit));
     ahead_of_.assign(ahead_order_.size(), -1);
   }
-  while (!free_at_boundary_.empty() && ahead_.size() < ahead_order_.size()) {
+  while (!free_at_turn_.empty() && ahead_.size() < ahead_order_.size()) {
     const int tile = ahead_order_[ahead_.size()];
     ahead_of_[tile] = static_cast<int>(ahead_.size());
     AheadTile& ahead = *ahead_.emplace_back(std::make_unique<AheadTile>());
     ahead.owner = this;
-    ahead.tile_buffer = free_at_boundary_.back();
-    free_at_boundary_.pop_back();
+    ahead.tile_buffer = free_at_turn_.back();
+    free_at_turn_.pop_back();
     const TileLocation location = context_.store->CurrentTile(unit, tile, first, last);
     IoRequest& request = ahead.request;
     request.op = IoOp::kRead;
@@ -122,14 +132,16 @@ TileBuffers::AheadTile* TileBuffers::Ahead(int tile) const {
 bool TileBuffers::AwaitReadAhead(int tile, void (*then)(void* context), void* context) {
   AheadTile* const ahead = Ahead(tile);
   if (ahead == nullptr) return false;
+  SPILLWAY_CHECK(ahead->then == nullptr);  // one update takes the tile
   ahead->then = then;
   ahead->context = context;
   if (ahead->read) then(context);
   return true;
 }
 
-void TileBuffers::CloseBoundary(int64_t version) {
+void TileBuffers::CloseTurn(int64_t version) {
   if (begun_version_ == version) return;
+  SPILLWAY_CHECK(begun_version_ < version);
   begun_version_ = version_ = version;
   GiveBack();
 }
@@ -142,11 +154,11 @@ void TileBuffers::GiveBack() {
     const int first = FirstOf(static_cast<int>(i));
     const int end = first + plan_.turn_stays[i].tiles;
     const auto of_this = [&](int buffer) { return first <= buffer && buffer < end; };
-    if (std::count_if(free_at_boundary_.begin(), free_at_boundary_.end(), of_this) < end - first) {
+    if (std::count_if(free_at_turn_.begin(), free_at_turn_.end(), of_this) < end - first) {
       all = false;
       continue;
     }
-    std::erase_if(free_at_boundary_, of_this);
+    std::erase_if(free_at_turn_, of_this);
     buffers_->Release(*std::exchange(open_[i], nullptr));
     context_.thread->NoteProgress();
   }

@@ -1,5 +1,5 @@
-// Host memory that tiles pass through: the plan's own tile buffers, and those at the boundary of
-// two steps.
+// Host memory that tiles pass through: the plan's own tile buffers, and further ones at the turn
+// between two steps.
 //
 // The update of the unit whose gradient is complete last (of a language model: the embedding)
 // stands alone between this step's backward and the next one's forward, and nothing else is left
@@ -22,28 +22,28 @@ class TileBuffers {
  public:
   TileBuffers(const MoverContext& context, Buffers* buffers);
 
-  // Whether a buffer is there for a tile, and its number. `at_boundary`: the tile is of the update
-  // between two steps, which may have those buffers, too, and those that were read ahead for it.
-  bool Has(bool at_boundary, int tile) const;
-  int Take(bool at_boundary, int tile);
+  // Has: whether a tile buffer is free for the tile. Take: its number. `at_turn`: the tile is one
+  // of the update at the turn, which may use the buffers of the turn, too, and has those into which
+  // its tiles were read ahead. REQUIRES: Has, for Take.
+  bool Has(bool at_turn, int tile) const;
+  int Take(bool at_turn, int tile);
   void Return(int tile_buffer);
   char* Address(int tile_buffer) const { return context_.Address(spans_[tile_buffer]); }
-  // Where each plane of a tile is in the host's memory: in its home or the tile buffer (-1: it has
-  // none, and what lives elsewhere is left out).
+  // Points `planes` at each plane of a tile in the host's memory: in its home or in the tile
+  // buffer. If tile_buffer is -1, planes that live elsewhere stay null.
   void PointAtPlanes(int unit, int tile, int tile_buffer, std::vector<char*>& planes) const;
 
-  // --- The boundary of two steps.
-  // The buffer has its addresses: its tile buffers can be used, once those of the step before have
-  // been given back.
-  void OpenBoundary(Buffer& buffer);
-  // Reads tiles of the update that ends `running`'s step, before its gradient is complete, as long
-  // as there are buffers: those that the next program begins with go first, where it is known.
+  // --- The turn between two steps.
+  // The buffer has its addresses: its tile buffers can be used, unless tile buffers of the turn
+  // before are still in use.
+  void OpenTurn(Buffer& buffer);
+  // Reads tiles of the update that ends `running`'s step ahead, before its gradient is complete, as
+  // long as there are buffers. Tiles that the next program begins with go first, if they are known.
   void ReadAhead(const QueuedProgram& running);
-  // Whether the tile was, or is being, read ahead. Then `then(context)` is called when it is there.
+  // Whether the tile was, or is being, read ahead. If so, calls `then(context)` when it has come.
   bool AwaitReadAhead(int tile, void (*then)(void* context), void* context);
-  // Every tile of the update that makes `version` has begun: the memory is given back as its tiles
-  // end.
-  void CloseBoundary(int64_t version);
+  // Every tile of the update that makes `version` has begun: releases the memory as its tiles end.
+  void CloseTurn(int64_t version);
 
  private:
   struct AheadTile {
@@ -54,7 +54,7 @@ class TileBuffers {
     void* context = nullptr;
     IoRequest request;
   };
-  int FirstOf(int boundary) const;
+  int FirstOf(int turn_stay) const;
   AheadTile* Ahead(int tile) const;
   void GiveBack();
 
@@ -62,13 +62,13 @@ class TileBuffers {
   const SwapPlan& plan_ = context_.plan;
   const StateLayout& layout_ = context_.layout;
   Buffers* const buffers_;
-  std::vector<ArenaSpan> spans_;  // by tile buffer: the plan's, then those at the boundary
+  std::vector<ArenaSpan> spans_;  // by tile buffer: the plan's, then those at the turn
   std::vector<int> free_;
-  std::vector<Buffer*> open_;  // by the plan's turn_stays; null where it has no memory
-  std::vector<int> free_at_boundary_;
+  std::vector<Buffer*> open_;  // by the plan's turn_stays; null where one has no addresses now
+  std::vector<int> free_at_turn_;
   std::vector<std::unique_ptr<AheadTile>> ahead_;
-  std::vector<int> ahead_order_;  // in which tiles are read ahead
-  std::vector<int> ahead_of_;     // [tile] where in ahead_; -1: it has not been read ahead
+  std::vector<int> ahead_order_;  // the order in which tiles are read ahead
+  std::vector<int> ahead_of_;     // [tile] position in ahead_; -1: it was not read ahead
   int64_t version_ = 0;           // of the update that the memory is for
   int64_t begun_version_ = 0;     // of the last update all of whose tiles have begun
 };

@@ -195,6 +195,7 @@ void TileWindow::ReadInPlace(WindowTile& tile) {
 
 void TileWindow::Arrived(WindowTile& tile, const absl::Status& status) {
   if (tile.status_.ok()) tile.status_ = status;
+  SPILLWAY_CHECK(tile.requests_left_ > 0);
   if (--tile.requests_left_ > 0) return;
   if (tile.status_.ok() && !stopping_) return Check(tile);
   // Wrong bytes are named by who found them.
@@ -235,6 +236,7 @@ void TileWindow::Check(WindowTile& tile) {
 }
 
 void TileWindow::Checked(WindowTile& tile) {
+  SPILLWAY_CHECK(tile.state_ == WindowTile::State::kOnItsWay);
   if (tile.in_place_ != nullptr) {
     if (tile.status_.ok() && !stopping_ && !tile.in_place_->complete()) {
       return in_place_->Continue(tile.in_place_);
@@ -256,14 +258,16 @@ void TileWindow::TakeChecked() {
   }
 }
 
-void TileWindow::Turn(absl::Duration timeout) {
+void TileWindow::GoOn(absl::Duration timeout) {
   ReadAhead();
   engine_->Poll(timeout);
   TakeChecked();
 }
 
 absl::StatusOr<WindowTile*> TileWindow::Next() {
-  Turn(absl::ZeroDuration());
+  // The caller has given back, or is writing, the tile before.
+  SPILLWAY_CHECK(handed_out_ == 0 || window_[handed_out_ - 1]->state_ != WindowTile::State::kReady);
+  GoOn(absl::ZeroDuration());
   while (true) {
     RETURN_IF_ERROR(write_status_);
     ReadAhead();
@@ -277,12 +281,13 @@ absl::StatusOr<WindowTile*> TileWindow::Next() {
     } else if (next_ == tiles_.size()) {
       return nullptr;
     }
-    Turn(absl::Seconds(1));
+    GoOn(absl::Seconds(1));
   }
 }
 
 void TileWindow::Write(WindowTile* tile, SwapStore& to) {
   const auto& [store, unit, index] = tile->stored_;
+  SPILLWAY_CHECK(tile->state_ == WindowTile::State::kReady && tile->status_.ok());
   SPILLWAY_CHECK(tile->first_plane_ == 0 && tile->last_plane_ == to.layout().NumPlanes(unit));
   const TileLocation at = to.WritableTile(unit, index, 0);
   tile->written_to_ = &to;
@@ -309,6 +314,7 @@ void TileWindow::Write(WindowTile* tile, SwapStore& to) {
 }
 
 void TileWindow::Written(WindowTile& tile, const absl::Status& status) {
+  SPILLWAY_CHECK(writes_ > 0 && tile.state_ == WindowTile::State::kWriting);
   --writes_;
   tile.state_ = WindowTile::State::kDone;
   if (!status.ok()) {
@@ -324,7 +330,7 @@ void TileWindow::Written(WindowTile& tile, const absl::Status& status) {
 }
 
 absl::Status TileWindow::Finish() {
-  while (writes_ > 0) Turn(absl::Seconds(1));
+  while (writes_ > 0) GoOn(absl::Seconds(1));
   return write_status_;
 }
 

@@ -1,9 +1,9 @@
-// Tiles of stores at rest, on their way through a window of memory: as many as fit into it are read
-// ahead, a few threads check what has come, and the caller gets one after the other in the order
-// that it asked for. A tile may be written to another store before its memory is used again.
+// Reads tiles of stores at rest through a window of memory: as many tiles as fit into it are read
+// ahead, a few threads check them, and the caller gets one after the other in the order that it
+// asked for. A tile may be written to another store before its memory is used again.
 //
-// So a drive always has more to do, as many drives as there are do it at once, and reading,
-// checksums and writing overlap; and memory stays as small as the window.
+// So every drive always has transfers to do, all drives work at once, and reading, checksums and
+// writing overlap; and the memory is that of the window.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "io/base/check.h"
 #include "io/base/mutex.h"
 #include "io/io_engine.h"
 #include "swap/device/arena.h"
@@ -38,12 +39,15 @@ class TileWindow;
 class WindowTile {
  public:
   const StoredTile& stored() const { return stored_; }
-  // The first planes of the layout up to this one are not in memory, nor those from the last on,
-  // which is at most what the unit has.
+  // Planes [first_plane, last_plane) of the layout are in memory; last_plane is at most the number
+  // of planes that the unit has.
   int first_plane() const { return first_plane_; }
   int last_plane() const { return last_plane_; }
-  // REQUIRES: one of those.
-  char* plane(int index) const { return data_ + PlaneOffset(index); }
+  // A plane's bytes. REQUIRES: it is one of those in memory.
+  char* plane(int index) const {
+    SPILLWAY_CHECK(index >= first_plane_ && index < last_plane_);
+    return data_ + PlaneOffset(index);
+  }
 
  private:
   friend class TileWindow;
@@ -60,7 +64,7 @@ class WindowTile {
   std::vector<IoRequest> requests_;
   size_t requests_left_ = 0;
   InPlaceRead* in_place_ = nullptr;
-  std::vector<uint64_t> checksums_;  // by plane from the first on
+  std::vector<uint64_t> checksums_;  // [plane - first_plane_]
   SwapStore* written_to_ = nullptr;
   absl::Status status_;
 };
@@ -75,22 +79,26 @@ class TileWindow {
                                                             int first_plane, int last_plane,
                                                             uint64_t memory_bytes,
                                                             const SwapStore* to = nullptr);
-  // What it takes when it may have `memory_bytes`: two of the largest tiles at least, and no more
-  // than all.
+  // The memory that a window takes when it may have `memory_bytes`: that of the two largest tiles
+  // at least, and that of all tiles at most.
   static uint64_t MemoryBytes(uint64_t memory_bytes, uint64_t largest_tile_bytes,
                               uint64_t all_tiles_bytes);
   ~TileWindow();
   TileWindow(const TileWindow&) = delete;
   TileWindow& operator=(const TileWindow&) = delete;
 
-  // Waits for the next tile: verified, and the caller's until Release or Write. Null after the
-  // last. What was wrong with a tile is said when its turn has come, and what was wrong with a
-  // write as soon as it is known; nothing more may be asked for then. REQUIRES: the tile before was
+  // Waits for the next tile, which is verified and the caller's until Release or Write. Null after
+  // the last. The error of a tile is returned in place of that tile, and the error of a write as
+  // soon as it is known; Next must not be called after an error. REQUIRES: the tile before was
   // given back.
   absl::StatusOr<WindowTile*> Next();
-  void Release(WindowTile* tile) { tile->state_ = WindowTile::State::kDone; }
-  // Writes the tile to the same place of `to`, which has the same layout, and takes note of it
-  // there when it is written; the memory is given back then. REQUIRES: all planes were read.
+  void Release(WindowTile* tile) {
+    SPILLWAY_CHECK(tile->state_ == WindowTile::State::kReady);
+    tile->state_ = WindowTile::State::kDone;
+  }
+  // Writes the tile to its place in `to`, which has the same layout; records the write there and
+  // gives the memory back when it has ended. REQUIRES: Next returned the tile, and all planes were
+  // read.
   void Write(WindowTile* tile, SwapStore& to);
   // Waits for all writes.
   absl::Status Finish();
@@ -110,8 +118,8 @@ class TileWindow {
   void Check(WindowTile& tile);
   void Checked(WindowTile& tile);
   void Written(WindowTile& tile, const absl::Status& status);
-  // Starts what can be started, and waits for news.
-  void Turn(absl::Duration timeout);
+  // Starts all transfers that can be started, and waits until one ends.
+  void GoOn(absl::Duration timeout);
   void TakeChecked();
 
   const std::vector<StoredTile> tiles_;

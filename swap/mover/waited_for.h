@@ -1,21 +1,21 @@
-// What a wait was for: of the things that were busy meanwhile, the one that held it up.
+// Names the resource that a wait was for: the one that was busy for most of it.
 #pragma once
 
 #include "io/base/span.h"
 
 namespace spillway {
 
-// Of a wait's time.
+// How many seconds of a wait each resource was busy.
 struct BusyMeanwhile {
   double disk = 0;
   double workers = 0;  // the mean of all
-  // Of a discrete device: that it rounded or updated, and that something was copied, either way.
+  // A separate device: rounding or updating, and copying in either direction.
   double device_update = 0;
   double copy = 0;
 };
 
-// kWaitUpdate where the workers were busy for most of it; else what a discrete device did for most
-// of it and for longer than anything else; else kWaitDisk.
+// kWaitUpdate where the workers were busy for most of the wait; otherwise the work that a separate
+// device did for most of it and for longer than the disk was busy; otherwise kWaitDisk.
 inline SpanKind WaitedFor(double seconds, const BusyMeanwhile& busy) {
   if (busy.workers > seconds / 2) return SpanKind::kWaitUpdate;
   const bool updates = busy.device_update > busy.copy;

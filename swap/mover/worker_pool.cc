@@ -6,12 +6,14 @@
 #include <system_error>
 #include <utility>
 
+#include "io/base/check.h"
 #include "io/base/thread_name.h"
 
 namespace spillway {
 
 WorkerPool::WorkerPool(int threads, Executor* executor)
     : num_threads_(threads), executor_(executor) {
+  SPILLWAY_CHECK(threads > 0);  // jobs would never run
   if (executor_ != nullptr) return;
   try {
     for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Loop(); });

@@ -13,13 +13,13 @@
 
 namespace spillway {
 
-// Jobs run in the order given, but for those that go first, on whichever thread is free. The
-// destructor runs what was given and then joins. Bounded by its caller: the mover starts at most a
-// few jobs per tile buffer.
+// Jobs run in the order given, but those of RunFirst before others, on whichever thread is free.
+// The destructor runs all remaining jobs and then joins. The caller bounds the number of jobs: the
+// mover starts at most a few for each tile buffer.
 class WorkerPool {
  public:
-  // With an executor jobs go there, in its order, and no thread is started. Throws
-  // std::system_error where the system has no more threads.
+  // With an executor jobs are given to it and run in its order, and no thread is started. Throws
+  // std::system_error where the system has no more threads. REQUIRES: `threads` is positive.
   explicit WorkerPool(int threads, Executor* executor = nullptr);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
@@ -27,8 +27,8 @@ class WorkerPool {
 
   // Any thread.
   void Run(std::function<void()> job);
-  // The same, before all that wait for a thread but those who are needed by an earlier operation,
-  // or were given before for the same one.
+  // Runs the job before all jobs that wait for a thread, except those that an earlier operation
+  // needs and those given before that the same operation needs.
   void RunFirst(int64_t needed_by_op, std::function<void()> job);
 
   int threads() const { return num_threads_; }

@@ -1,9 +1,10 @@
-// How much of the state is on its way at once: look-ahead and tile buffers, from the deepest that a
-// plan may have to the least.
+// The levels of look-ahead and tile buffers, which bound how much state is on its way at once: from
+// the deepest that a plan may have to the least.
 #pragma once
 
 #include <vector>
 
+#include "io/base/check.h"
 #include "swap/plan/plan_request.h"
 
 namespace spillway {
@@ -12,8 +13,8 @@ struct DepthLevel {
   int lookahead, tail, tile_buffers;
 };
 
-// Tiles that must be under way for the disk to be as fast as the request's clock says, by its
-// bandwidth and the time that one takes; 0 without a clock.
+// The number of tiles that must be under way for the disk to be as fast as the request's clock
+// says: its bandwidth times the time that one transfer takes. 0 without a clock.
 double TilesUnderWay(const PlanRequest& request);
 
 class DepthLevels {
@@ -21,12 +22,15 @@ class DepthLevels {
   explicit DepthLevels(const PlanRequest& request);
 
   int size() const { return static_cast<int>(levels_.size()); }
-  const DepthLevel& operator[](int level) const { return levels_[level]; }
-  // The deepest that plans have without a clock. Before it are those that the clock's disks ask
-  // for.
+  const DepthLevel& operator[](int level) const {
+    SPILLWAY_CHECK(level >= 0 && level < size());
+    return levels_[level];
+  }
+  // The deepest level that plans have without a clock. Deeper levels, which come before it, exist
+  // only where the clock's disks need them.
   int usual() const { return usual_; }
-  // The clock chooses among those before this one, of deeper ones the deepest that fits, and below
-  // only where none of them fits: it finds no better plans there.
+  // The end of the levels that are timed. Of the levels deeper than usual only the deepest that
+  // fits is timed, and levels from here on only where none before fits: they have no faster plans.
   int chosen_end() const { return usual_ + kChosen - (usual_ > 0 ? 1 : 0); }
 
  private:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "io/base/check.h"
+#include "swap/plan/check_plan.h"
 #include "swap/plan/phase_traffic.h"
 
 namespace spillway {
@@ -19,6 +21,7 @@ PlanBuilder::PlanBuilder(const PlanRequest& request)
       forward_op_(layout_.num_units(), -1),
       backward_op_(layout_.num_units(), -1),
       large_(layout_, request.schedule) {
+  CheckRequest(request);
   for (int op = 0; op < num_ops(); ++op) {
     const StepOp& step_op = request.schedule.ops[op];
     for (int unit : step_op.weights) uses_[unit].push_back(op);
@@ -174,6 +177,7 @@ std::vector<ActivationStay> PlanBuilder::ActivationStays(const Draft& draft,
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
     if (draft.activations[unit] != Tier::kNvme) continue;
     const int forward = forward_op_[unit], backward = backward_op_[unit];
+    SPILLWAY_CHECK(forward >= 0 && forward < backward);
     const int saved = last(forward);
     add(unit, false, forward, {forward, saved + TailAt(draft, saved)});
     add(unit, true, backward,

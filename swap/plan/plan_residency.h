@@ -1,4 +1,4 @@
-// Where state is at rest, and how much of it. Plain values.
+// The tiers, and how many bytes of state are at rest in each. Plain values.
 #pragma once
 
 #include <cstdint>

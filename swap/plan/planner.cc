@@ -9,6 +9,7 @@
 #include "io/base/check.h"
 #include "io/base/format_bytes.h"
 #include "io/base/status.h"
+#include "swap/plan/check_plan.h"
 #include "swap/plan/depth_levels.h"
 #include "swap/plan/plan_builder.h"
 
@@ -410,6 +411,8 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
     plan = Fastest(drafts, std::move(plan));
   }
   plan.min_host_bytes = least.host_bytes;
+  CheckPlan(plan);
+  SPILLWAY_CHECK(Fits({plan.host_arena_bytes, plan.device_bytes()}));
   return plan;
 }
 

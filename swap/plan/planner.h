@@ -1,11 +1,11 @@
-// The planner: from the layout of the state, the order of a step's accesses, the budgets and the
-// user's wishes to a plan. A pure function of values.
+// The planner: makes a plan from the layout of the state, the order of a step's accesses, the
+// budgets and the user's choices. A pure function of values.
 //
-// Memory beyond the minimum is spent in this order: activations that stay on the device,
-// look-ahead (weights are fetched some operations early), gradients that wait for the next
-// forward, weights kept over the turns of a step, activations in the host's memory instead of
-// the store, whole units that never touch storage, and buffers for the turn of two steps in what
-// is idle there. With a clock each choice is timed, and the fastest taken.
+// Memory beyond the minimum is spent in this order: activations that stay on the device, look-ahead
+// (weights are fetched some operations early), gradients that wait for the next forward, weights
+// kept over the loss or over the turn between two steps, activations in the host's memory instead
+// of the store, whole units that never touch storage, and tile buffers for the turn in memory that
+// is idle then. With a clock each choice is timed, and the fastest is taken.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@
 
 namespace spillway {
 
-// How long a step of a plan takes by a clock.
+// The seconds that a step of a plan takes by a clock.
 using StepTimer = std::function<double(const SwapPlan& plan, const StepClock& clock)>;
 
-// kResourceExhausted when it can't fit: the message has what is missing and the
-// smallest budgets that would do (and `min_host_bytes`, `min_device_bytes` if not null).
+// Makes a plan, which passes CheckPlan. kResourceExhausted when no plan fits: the message has the
+// smallest budgets that would do (as have `min_host_bytes` and `min_device_bytes` if not null).
 // kInvalidArgument when a choice contradicts another (NVMe without a swap path).
-// Without `timer` the request's clock does not count: PlanByClock (swap/forecast/step_simulation.h)
-// brings one.
+// Without `timer` the request's clock is not used: PlanByClock (swap/forecast/step_simulation.h)
+// passes one.
 absl::StatusOr<SwapPlan> PlanSwaps(const PlanRequest& request, uint64_t* min_host_bytes = nullptr,
                                    uint64_t* min_device_bytes = nullptr,
                                    const StepTimer& timer = nullptr);

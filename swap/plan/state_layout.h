@@ -1,4 +1,4 @@
-// What the state of a model is made of: units, planes, tiles.
+// The layout of a model's state: units, planes, tiles.
 //
 // A unit is a layer; its parameters are flattened into one range and padded.
 // A plane is one kind of state of that range (the weight, a moment). A tile is
@@ -26,10 +26,10 @@ enum class Plane : uint8_t {
   kExpAvgSq = 4,  // Adam's second moment
   kMomentum = 5,  // SGD's momentum buffer
   kGradient = 6,  // the rounded gradient, in the run's dtype; not checkpointed
-  // What is not of parameters: a unit's input, from its forward to its backward. Not
+  // A unit's input, from its forward to its backward. It belongs to no parameters, and is not
   // checkpointed either.
   kActivation = 7,
-  // What the moments' 8-bit codes are multiplied by, fp32, one for a block of parameters.
+  // Factors of the moments' 8-bit codes, in fp32, one for each block of parameters.
   kExpAvgScale = 8,
   kExpAvgSqScale = 9,
   kMomentumScale = 10,
@@ -41,10 +41,10 @@ absl::string_view PlaneName(Plane plane);
 
 struct PlaneSpec {
   Plane plane;
-  uint32_t bytes;           // of so many neighbouring parameters:
-  uint32_t parameters = 1;  // a divisor of kParameterAlignment
+  uint32_t bytes;           // of each block of
+  uint32_t parameters = 1;  // neighbouring parameters: a divisor of kParameterAlignment
 
-  // Of `count` parameters, a multiple of `parameters`, side by side.
+  // The bytes of `count` neighbouring parameters, a multiple of `parameters`.
   uint64_t BytesOf(uint64_t count) const { return count / parameters * bytes; }
 
   friend bool operator==(const PlaneSpec&, const PlaneSpec&) = default;
@@ -64,7 +64,7 @@ inline constexpr uint64_t kPlaneAlignment = 4096;
 // Room on storage for what a plan spills beside the state: one slot, not part of a commit.
 struct SpillRoom {
   std::vector<bool> gradients = {};             // by unit; empty means none
-  std::vector<uint64_t> activation_bytes = {};  // likewise, multiples of 4096
+  std::vector<uint64_t> activation_bytes = {};  // by unit, multiples of 4096; empty means none
 };
 
 struct UnitLayout {
@@ -95,15 +95,15 @@ class StateLayout {
   int num_units() const { return static_cast<int>(units_.size()); }
   int num_planes() const { return static_cast<int>(planes_.size()); }
   bool frozen(int unit) const { return units_[unit].frozen; }
-  // The first so many of planes() are what the unit has.
-  // How many of the first planes hold the master: the weight's, and the one behind it where that is
-  // the rest of it.
+  // The number of leading planes that make up the master weight: the weight's plane, and the next
+  // one if that has the residual or the master.
   int MasterPlanes() const {
     return num_planes() > 1 &&
                    (planes_[1].plane == Plane::kResidual || planes_[1].plane == Plane::kMaster)
                ? 2
                : 1;
   }
+  // The number of leading planes of planes() that the unit has.
   int NumPlanes(int unit) const { return frozen(unit) ? 1 : num_planes(); }
 
   // Position of `plane` in planes(), -1 when the run does not have it.
@@ -119,14 +119,14 @@ class StateLayout {
   // Bytes of planes [first, last) by index in planes(): of a unit, of a tile.
   uint64_t UnitPlanesBytes(int unit, int first, int last) const;
   uint64_t TilePlanesBytes(int unit, int tile, int first, int last) const;
-  // How far into a unit's plane a tile begins where the plane alone is in memory.
+  // The offset of a tile in a unit's plane, where that plane alone is in memory.
   uint64_t PlaneBegin(int tile, int plane_index) const;
   // Bytes of one plane, or of all planes, of a tile, and a plane's offset in it.
   uint64_t PlaneBytes(int unit, int tile, int plane_index) const;
   uint64_t TileBytes(int unit, int tile) const;
   uint64_t PlaneOffset(int unit, int tile, int plane_index) const;
   uint64_t GradientBytes(int unit, int tile) const;
-  // Of the unit's planes of all its tiles; of all units.
+  // Bytes of all planes of all tiles of a unit, and of all units.
   uint64_t UnitBytes(int unit) const;
   uint64_t TotalBytes() const;
 
@@ -140,7 +140,7 @@ class StateLayout {
   friend bool operator==(const StateLayout&, const StateLayout&) = default;
 
  private:
-  // Of planes [first, last) of one tile, with their padding.
+  // Bytes of planes [first, last) of one tile with `parameters` parameters, with padding.
   uint64_t PaddedBytes(uint64_t parameters, int first, int last) const;
 
   std::vector<UnitLayout> units_;

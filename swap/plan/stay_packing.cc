@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "io/base/check.h"
+
 namespace spillway {
 namespace {
 
@@ -14,6 +16,7 @@ uint64_t RoundUp(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment 
 }  // namespace
 
 uint64_t PackBuffers(int period, std::vector<PackedBuffer>& buffers) {
+  SPILLWAY_CHECK(period > 0 || buffers.empty());
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
@@ -28,6 +31,7 @@ uint64_t PackBuffers(int period, std::vector<PackedBuffer>& buffers) {
     PackedBuffer& buffer = buffers[i];
     buffer.offset = 0;
     if (buffer.bytes == 0) break;  // and all that follow
+    SPILLWAY_CHECK(buffer.lifetime.first <= buffer.lifetime.last);
     const int first = buffer.lifetime.first;
     const int ops = std::min(buffer.lifetime.last - first + 1, period);
     neighbours.clear();

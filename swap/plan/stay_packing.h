@@ -1,4 +1,4 @@
-// Gives buffers with known lifetimes their addresses.
+// Gives addresses to buffers with known lifetimes.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ struct PackedBuffer {
 // Sets offsets (multiples of 4096) so that buffers whose lifetimes meet do not
 // overlap, and returns the bytes used in all. Largest first, each at the lowest
 // address that is free for all of its life: not optimal, but within a few percent
-// for layers of similar size, and the same every time.
+// for layers of similar size, and deterministic. REQUIRES: a positive period, and
+// lifetimes that do not end before they begin.
 uint64_t PackBuffers(int period, std::vector<PackedBuffer>& buffers);
 
 }  // namespace spillway

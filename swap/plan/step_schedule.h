@@ -1,5 +1,5 @@
-// What a step needs, and when: the order of computations, and for each the
-// weights it reads and the gradients it adds to. Plain values; nothing about
+// The schedule of a step: the order of its operations, and for each one the
+// weights that it reads and the gradients that it adds to. Plain values; nothing about
 // where bytes live. The engine builds one; PlanSwaps and the swap manager follow it.
 #pragma once
 
@@ -18,7 +18,7 @@ enum class OpKind : uint8_t {
 };
 
 absl::string_view OpKindName(OpKind kind);
-// What an operation is called in a trace.
+// The name of an operation in a trace.
 SpanKind SpanKindOf(OpKind kind);
 
 struct StepOp {
@@ -28,8 +28,9 @@ struct StepOp {
   std::vector<int> weights;
   // Units into whose gradient sums this op adds. Empty in evaluation. Sorted, distinct.
   std::vector<int> gradients;
-  // Where its unit's inputs leave the device: for so many operations from this one on they are
-  // whoever computes's, to be saved or loaded again. 0: another operation is given them.
+  // For a unit whose inputs leave the device: for how many operations, from this one on, the
+  // compute side has the inputs' memory, to save them or load them again. 0: another operation is
+  // given them.
   int inputs_for_ops = 1;
 };
 
@@ -40,8 +41,8 @@ enum class UpdateMode : uint8_t {
   kDeferred,
 };
 
-// How often all units are looked at before any is updated (TileCompute::Measure): first their
-// rounded gradients alone, then these and their state.
+// How often TileCompute::Measure passes over all units before any is updated: first over their
+// rounded gradients alone, then over gradients and state.
 struct MeasurePasses {
   int gradients = 0;
   int states = 0;
@@ -65,10 +66,10 @@ struct ScheduleModel {
   std::vector<bool> trains = {};
 };
 
-// Forward of all units but the last that computes, that one with its loss, and backward in reverse,
-// down to the first operation that reads what is trained.
-// REQUIRES: at least one unit; borrowed units exist; something is trained; nothing is measured
-// before immediate updates.
+// The forward of all units but the last that computes, then that one with its loss, then the
+// backward in reverse, down to the first operation that reads trained parameters. REQUIRES: at
+// least one unit; borrowed units exist; something is trained; nothing is measured before immediate
+// updates.
 StepSchedule BuildTrainSchedule(const ScheduleModel& model, UpdateMode update,
                                 MeasurePasses measures = {});
 

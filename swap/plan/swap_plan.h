@@ -1,8 +1,9 @@
-// What lives where, and which buffer holds it when: the plan of a run, as values.
+// The plan of a run, as values: where all state lives, and which buffer is at which address when.
 //
-// Every buffer has its address, given by its lifetime in the step (swap/plan/planner.h), so that at
-// run time nothing is ever searched for, fragmented or "out of buffers": a buffer waits only until
-// those that had its addresses before, in program order, have been released.
+// The plan gives every buffer its address, by its lifetime in the step (swap/plan/planner.h). So at
+// run time no address is searched for, memory does not fragment, and there is no "out of buffers":
+// a buffer waits only until those that had its addresses before, in program order, have been
+// released.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +19,13 @@ namespace spillway {
 
 absl::string_view TierName(Tier tier);
 
-// What a device learns of a tile's gradient takes so much, and so many tiles may be under way on
-// one with memory of its own.
+// The bytes that a separate device's statistics of a tile's gradient take, and how many tiles may
+// be under way on the device at once.
 inline constexpr uint64_t kPartialBytes = 64;
 inline constexpr int kMaxDeviceTiles = 64;
 
-// An allocator's blocks are a little larger than what was asked for.
+// Activations are planned with a margin of one part in so many, since an allocator's blocks are a
+// little larger than the requests.
 inline constexpr uint64_t kActivationMargin = 16;
 
 // Where a unit's planes live between their uses.
@@ -67,25 +69,25 @@ struct WeightStay {
   // Its addresses are those of the step before's stay that fed the update, which changes the
   // weights where they are.
   bool takes_over = false;
-  // How many operations before `first_op` the addresses are this stay's own.
+  // For how many operations before `first_op` the addresses are this stay's own.
   int lead_ops = 0;
   ArenaSpan span;
 };
 
-// A unit's spilled input in memory: after its forward, until it is written, or before its
-// backward, read again.
+// A stay of a unit's spilled input in memory: from its forward until it is written, or (`loads`)
+// from when it is read again until its backward.
 struct ActivationStay {
   int unit = 0;
   int first_op = 0;
   int last_op = 0;
   bool loads = false;
-  int lead_ops = 0;  // how many operations before `first_op` the addresses are its own
+  int lead_ops = 0;  // for how many operations before `first_op` the addresses are its own
   ArenaSpan span;
 };
 
-// Tile buffers beside the plan's own in memory that is idle around the turn of two steps. There
-// one update stands between a step's last gradient and the next one's first weights: its tiles
-// are read ahead into these, and wait in them to be written.
+// Further tile buffers, in memory that is idle around the turn between two steps. There one update
+// stands between a step's last gradient and the next step's first weights: its tiles are read ahead
+// into these buffers, and wait in them to be written.
 struct TurnStay {
   int op = 0;  // the last of a step
   int lead_ops = 0;
@@ -115,24 +117,26 @@ struct SwapPlan {
   StepSchedule schedule;
   std::vector<UnitPlacement> placements;  // [unit]
 
-  // [unit] Its update waits for the next forward: all, where the schedule says so; where
-  // updates are immediate those that fill the time in which a forward leaves the disk idle.
+  // [unit] Whether its update waits for the next forward: that of every trained unit where the
+  // schedule's updates are deferred; where they are immediate, those of units that the plan chose
+  // to fill the time in which a forward leaves the disk idle.
   std::vector<bool> deferred;
-  // [unit] Its update takes the weights from the stay that the backward read them in.
+  // [unit] Whether its update takes the weights from the stay in which the backward has read them.
   std::vector<bool> weight_at_hand;
 
-  // The request's. Then the stays of weights and gradient sums have addresses on the device.
+  // PlanRequest::separate_device. If true, stays of weights and gradient sums are on the device.
   bool separate_device = false;
 
-  // [unit] It lives in the host's memory or the store, and the separate device updates it: a tile
-  // at a time passes through the device's memory.
+  // [unit] Whether its update is streamed: the unit lives in the host's memory or the store, and
+  // its tiles pass through the memory of the separate device, which updates them.
   std::vector<bool> streams_update;
 
   // Homes of planes that live in memory: [unit][plane index]; bytes 0 where not.
   std::vector<std::vector<ArenaSpan>> plane_homes;
   std::vector<ArenaSpan> gradient_homes;  // [unit]; bytes 0 where none
 
-  // [unit] Its gradient sums are in the run's dtype, and are the rounded gradient when complete.
+  // [unit] Whether its gradient sums are in the run's dtype, and are the rounded gradient when
+  // complete.
   std::vector<bool> rounded_sums;
   uint32_t SumBytesPerParameter(int unit) const {
     return rounded_sums[unit] ? layout.gradient_bytes_per_parameter() : sizeof(float);
@@ -141,51 +145,51 @@ struct SwapPlan {
   std::vector<WeightStay> weight_stays;  // by first_op
   std::vector<GradientStay> gradient_stays;
 
-  // [unit] Where its input is kept from its forward to its backward, and how much that is
-  // (a multiple of 4096; 0 where it is no business of the plan).
+  // [unit] Where its input is kept from its forward to its backward, and how many bytes it has (a
+  // multiple of 4096; 0 where the plan does not place it).
   std::vector<Tier> activations;
   std::vector<uint64_t> activation_bytes;
   std::vector<ArenaSpan> activation_homes;       // [unit] of Tier::kHost; bytes 0 where none
   std::vector<ActivationStay> activation_stays;  // of Tier::kNvme, by first op
   uint64_t device_activation_bytes = 0;          // with the margin, beside the arena
 
-  // What the store must have room for: also activations in the host's memory, which another
-  // plan for the same budgets may spill.
+  // The room that the store needs beside the state. It includes activations in the host's memory,
+  // which another plan for the same budgets may spill.
   SpillRoom spill_room;
 
   int tile_buffers = 0;
   uint64_t tile_buffer_bytes = 0;
   std::vector<ArenaSpan> tile_spans;
-  // Where in a tile buffer a gradient goes that has no other place.
+  // The offset in a tile buffer of a gradient that has no other place.
   uint64_t tile_gradient_offset = 0;
 
-  // A separate device's: host memory that a tile of weights passes through from the store to the
-  // device; device memory that a tile of a gradient is rounded into on its way to the host, with
-  // what was learned of it; and host memory for the latter, for every tile under way.
+  // For a separate device: stages in host memory that tiles of weights pass through from the store
+  // to the device; device memory into which a tile of a gradient is rounded, with its statistics;
+  // and host memory for the statistics of every tile under way.
   std::vector<ArenaSpan> stage_spans;
   ArenaSpan rounded_span;
   ArenaSpan partials_span;
-  // Device memory for a tile whose update is streamed: its planes as on storage, and its gradient
-  // where that has waited elsewhere.
+  // Device memory for tiles whose updates are streamed: each has a tile's planes as on storage, and
+  // a gradient that has waited elsewhere.
   std::vector<ArenaSpan> device_tile_spans;
   uint64_t device_tile_gradient_offset = 0;
 
-  int turn_unit = -1;  // whose update is the one at the turn; -1: none, or no memory for it
+  int turn_unit = -1;  // the unit whose update is at the turn; -1: none, or no turn_stays
   std::vector<TurnStay> turn_stays;
-  int turn_tiles() const;  // of all of them
+  int turn_tiles() const;  // the sum over turn_stays
 
   int lookahead = 0;
-  int forward_lookahead = 0;  // where the forward has room for more
-  int apart_lookahead = 0;    // and where no unit far larger than most is near
+  int forward_lookahead = 0;  // look-ahead in the forward, which may have room for more
+  int apart_lookahead = 0;    // look-ahead of operations far from units much larger than most
   uint64_t host_arena_bytes = 0;
   uint64_t device_arena_bytes = 0;
   uint64_t min_host_bytes = 0;  // the smallest host_bytes that would do
   StepTraffic traffic;
 
-  // Of the device's memory, with what whoever computes is given for activations.
+  // Bytes of the device's memory, with those that the compute side has for activations.
   uint64_t device_bytes() const { return device_arena_bytes + device_activation_bytes; }
 
-  // Whether anything at all goes to and comes from the store in a step.
+  // Whether a step reads or writes the store at all.
   bool any_nvme() const;
 
   PlanResidency Residency() const;
@@ -199,12 +203,12 @@ struct SwapPlan {
   bool HomeOnDevice(int unit, int plane) const {
     return separate_device && placements[unit].PlaneTier(plane) == Tier::kDevice;
   }
-  // Whether operations read the unit's weights where they live, and not a stay of them.
+  // Whether operations read the unit's weights where they live, and not in a stay.
   bool ReadsHome(int unit) const {
     const Tier weight = placements[unit].weight;
     return weight != Tier::kNvme && (!separate_device || weight == Tier::kDevice);
   }
-  // Whether a unit is updated by the separate device that has all of its state.
+  // Whether all of a unit's state lives on a separate device, which then updates it there.
   bool UpdatesOnDevice(int unit) const {
     return HomeOnDevice(unit, 0) && placements[unit].optimizer == Tier::kDevice;
   }
@@ -214,8 +218,9 @@ struct SwapPlan {
     const Tier weight = placements[unit].weight;
     return weight == Tier::kNvme || (weight == Tier::kHost && streams_update[unit]);
   }
-  // Whether a tile's plane is copied to a separate device, or from it, for a streamed update: but
-  // for what lives there, and the weights that the backward has just read there, on their way in.
+  // Whether a plane of a tile is copied to a separate device, and from it, for a streamed update.
+  // Planes that live on the device are not; nor are, on the way in, weights that the backward has
+  // just read there.
   bool StreamsIn(int unit, int plane) const {
     return StreamsOut(unit, plane) && !(plane == 0 && weight_at_hand[unit]);
   }
@@ -225,12 +230,12 @@ struct SwapPlan {
 
   // Whether a separate device does the unit's update, wherever it lives.
   bool DeviceUpdates(int unit) const { return UpdatesOnDevice(unit) || streams_update[unit]; }
-  // Whether a stay's weights are copied to a separate device, from wherever.
+  // Whether a stay's weights are copied to a separate device, from the host's memory or the store.
   bool CopiedToDevice(const WeightStay& stay) const {
     return separate_device && !(stay.filled_by_update && streams_update[stay.unit]);
   }
 
-  // Planes [first, last_nvme_plane) are what an update reads from the store.
+  // An update reads planes [FirstPlaneRead, last_nvme_plane) from the store.
   int FirstPlaneRead(int unit) const {
     const int first = placements[unit].first_nvme_plane;
     return first == 0 && weight_at_hand[unit] ? 1 : first;
@@ -239,7 +244,7 @@ struct SwapPlan {
   uint64_t UpdateBytesRead(int unit) const;
   uint64_t UpdateBytesWritten(int unit) const;
 
-  // A few lines for people: where what lives, traffic of a step.
+  // A few lines for people: where the state lives, and the traffic of a step.
   std::string Summary() const;
 };
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "io/base/check.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "swap/store/manifest.h"
@@ -28,6 +29,9 @@ absl::StatusOr<std::unique_ptr<InPlaceTiles>> InPlaceTiles::Open(const InPlaceUn
   for (ModelFile& file : tiles->places_.files) {
     tiles->opened_.push_back(tiles->OpenFile(file, moved_to));
     if (!lazily) RETURN_IF_ERROR(tiles->opened_.back().status);
+  }
+  for (size_t unit = 0; unit < places.units.size(); ++unit) {
+    if (!places.units[unit].empty()) tiles->CheckPieces(static_cast<int>(unit));
   }
   MutexLock lock(tiles->mutex_);
   tiles->checksums_.resize(layout.num_units());
@@ -81,6 +85,7 @@ InPlaceTiles::Opened InPlaceTiles::OpenFile(ModelFile& file, absl::string_view m
 }
 
 std::vector<const FilePiece*> InPlaceTiles::InTile(int unit, int tile) const {
+  SPILLWAY_CHECK(Has(unit));
   const uint64_t begin = layout_.PlaneBegin(tile, 0);
   const uint64_t end = begin + layout_.PlaneBytes(unit, tile, 0);
   const std::vector<FilePiece>& all = places_.units[unit];
@@ -90,6 +95,17 @@ std::vector<const FilePiece*> InPlaceTiles::InTile(int unit, int tile) const {
   std::vector<const FilePiece*> in_tile;
   for (; piece != all.end() && piece->unit_offset < end; ++piece) in_tile.push_back(&*piece);
   return in_tile;
+}
+
+void InPlaceTiles::CheckPieces(int unit) const {
+  SPILLWAY_CHECK(unit < layout_.num_units() && layout_.frozen(unit));
+  uint64_t end = 0;
+  for (const FilePiece& piece : places_.units[unit]) {
+    SPILLWAY_CHECK(piece.file < places_.files.size() && piece.size_bytes > 0);
+    SPILLWAY_CHECK(piece.unit_offset >= end);  // in order, without overlaps
+    end = piece.unit_offset + piece.size_bytes;
+  }
+  SPILLWAY_CHECK(end <= layout_.UnitBytes(unit));
 }
 
 // What of a unit's piece is in a tile.
@@ -188,12 +204,14 @@ absl::Status InPlaceTiles::CutShort(int unit, int tile, const absl::Status& read
 }
 
 std::optional<uint64_t> InPlaceTiles::KnownChecksum(int unit, int tile) const {
+  SPILLWAY_CHECK(Has(unit) && tile >= 0 && tile < layout_.NumTiles(unit));
   MutexLock lock(mutex_);
   return checksums_[unit][tile];
 }
 
 void InPlaceTiles::SetKnown(int unit, int tile, uint64_t checksum) {
   MutexLock lock(mutex_);
+  SPILLWAY_CHECK(Has(unit) && tile >= 0 && tile < checksums_[unit].size());
   checksums_[unit][tile] = checksum;
 }
 

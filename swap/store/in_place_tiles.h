@@ -1,13 +1,12 @@
 // The tiles of units that are read in place (swap/store/in_place.h): which bytes of which files
-// they are, and whether those are still the same.
+// each tile consists of, and checks that these bytes do not change.
 //
-// Nobody has written these tiles, so there is no checksum to begin with: what a tile's first read
-// brings is given one, and every later read must bring it again. A commit's manifest says those
-// that are known, so that a run which goes on notices what has changed since. Beside that the
-// files' sizes and times are noted when they are opened: of a file whose tiles are still to be read
-// first they say that it has changed, and of wrong bytes why they are.
+// The run has not written these tiles, so at first they have no checksum: the bytes of a tile's
+// first read get one, and every later read must have the same. A commit's manifest has the known
+// checksums, so that a resumed run notices changed files. The files' sizes and times are noted when
+// they are opened, too: they show a change before a tile's first read, and explain wrong bytes.
 //
-// It moves no bytes itself. Any thread.
+// This class moves no bytes itself. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +38,7 @@ struct ExtentInfo {
 
 class InPlaceTiles {
  public:
-  // A part of a tile: `size_bytes` at `file_offset` of a file, `tile_offset` bytes into the tile.
+  // A part of a tile: `size_bytes` bytes at `file_offset` of a file, at `tile_offset` in the tile.
   struct Piece {
     const File* file = nullptr;
     uint64_t file_offset = 0;
@@ -47,10 +46,11 @@ class InPlaceTiles {
     uint64_t tile_offset = 0;
   };
 
-  // Opens the files, for reading, around the page cache where that can be. kDataLoss for one that
-  // is missing or shorter; a missing one may be in `moved_to` under the same name ("": nowhere
-  // else), and is then named so from now on. `lazily`: who reads the tiles is told instead.
-  // `files` outlives it.
+  // Opens the files for reading, with direct I/O where that works. kDataLoss for a file that is
+  // missing or shorter than it was; a missing file may be in `moved_to` under the same name ("":
+  // nowhere else), and has that path from then on. `lazily`: such an error is returned by PiecesOf
+  // instead. `files` outlives the result. REQUIRES: the pieces are in order and lie in frozen
+  // units.
   static absl::StatusOr<std::unique_ptr<InPlaceTiles>> Open(const InPlaceUnits& places,
                                                             const StateLayout& layout,
                                                             absl::string_view moved_to, bool lazily,
@@ -59,19 +59,20 @@ class InPlaceTiles {
   bool Has(int unit) const { return places_.Has(unit); }
   const InPlaceUnits& places() const { return places_; }
 
-  // In order; what lies between them is zero. kDataLoss where a file is not there.
+  // The tile's pieces in order; bytes between them are zero. kDataLoss where a file is missing.
   absl::StatusOr<std::vector<Piece>> PiecesOf(int unit, int tile) const;
 
   void AppendExtents(int unit, int tile, std::vector<ExtentInfo>* extents) const;
 
-  // Of the tile's bytes as they have come, by Checksum under generation 0: takes note of the first,
-  // and compares all others. kDataLoss, naming tensors and files, where they are other bytes, or
-  // where a file has changed before its first read.
+  // Compares the checksum of a tile's bytes that were read (under generation 0) with that of the
+  // tile's first read, or keeps it if this is the first. kDataLoss, naming tensors and files, where
+  // the bytes differ, or where a file has changed before its first read.
   absl::Status Check(int unit, int tile, uint64_t checksum) const;
-  // What a read that found the file's end says: kDataLoss, naming tensors and file.
+  // The status of a read that ended at the file's end too early: kDataLoss, naming tensors and
+  // file.
   absl::Status CutShort(int unit, int tile, const absl::Status& read) const;
 
-  // None: the tile has not been read.
+  // The checksum of the tile's first read; none while the tile has not been read.
   std::optional<uint64_t> KnownChecksum(int unit, int tile) const;
   void SetKnown(int unit, int tile, uint64_t checksum);
 
@@ -84,6 +85,8 @@ class InPlaceTiles {
   InPlaceTiles(const InPlaceUnits& places, const StateLayout& layout, FileSystem& files)
       : places_(places), layout_(layout), files_(files) {}
   Opened OpenFile(ModelFile& file, absl::string_view moved_to);
+  // Aborts unless the unit's pieces are in order and lie in the unit.
+  void CheckPieces(int unit) const;
   // The unit's pieces that have a part in the tile.
   std::vector<const FilePiece*> InTile(int unit, int tile) const;
   Piece CutToTile(const FilePiece& from, int unit, int tile) const;

@@ -1,4 +1,4 @@
-// The manifest: what one commit of a swap store consists of, as text.
+// The manifest: the text that describes one commit of a swap store.
 //
 // One header line, then a JSON body, specified in docs/FORMATS.md:
 //
@@ -20,12 +20,13 @@
 
 namespace spillway {
 
-// Version 2 has units that are frozen, version 3 such as are read in place, version 4 planes of
-// other sizes, version 5 files in folders beside the manifest; without one the text is that of the
-// version before.
+// Version 2 adds frozen units, version 3 units that are read in place, version 4 planes of other
+// sizes, version 5 files in folders beside the manifest. A manifest has the lowest version that can
+// express its contents.
 inline constexpr int kManifestVersion = 5;
 
-// What a manifest has at most, and so what is read of one: that of a rank with some 8T parameters.
+// The most bytes that a manifest may have, and that are read of one: enough for a rank with some 8T
+// parameters.
 inline constexpr uint64_t kMostManifestBytes = uint64_t{4} << 30;
 
 // Tiles begin at multiples of this many bytes.
@@ -38,7 +39,7 @@ struct ManifestFile {
   friend bool operator==(const ManifestFile&, const ManifestFile&) = default;
 };
 
-// Whether `path` is one that leads from a folder to what is below it: "tiles", "a/tiles".
+// Whether `path` is relative and leads to a place below its folder: "tiles", "a/tiles".
 bool IsBelow(absl::string_view path);
 
 struct ManifestTile {
@@ -46,8 +47,8 @@ struct ManifestTile {
   uint64_t slot_offsets[2] = {0, 0};  // bytes; room for all planes; equal with one slot
   uint32_t slot = 0;                  // the one that holds the committed state
   std::vector<uint64_t> generations;  // one a plane of the unit, in the layout's order
-  // Likewise; of a unit that is read in place none as long as the tile has not been read, and the
-  // rest means nothing.
+  // One a plane. A tile of a unit that is read in place has none until it has been read, and its
+  // other fields have no meaning.
   std::vector<uint64_t> checksums;
 
   friend bool operator==(const ManifestTile&, const ManifestTile&) = default;
@@ -64,9 +65,9 @@ struct Manifest {
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 
-// kInvalidArgument when a name, a path or the engine's text is not UTF-8, kResourceExhausted when
-// it would be longer than `most_bytes`, and nobody could read it again.
-// REQUIRES: everything that DecodeManifest checks.
+// kInvalidArgument when a name, a path or the engine's text is not UTF-8; kResourceExhausted when
+// the text would be longer than `most_bytes`, which readers refuse. REQUIRES: a manifest that
+// DecodeManifest accepts.
 absl::StatusOr<std::string> EncodeManifest(const Manifest& manifest,
                                            uint64_t most_bytes = kMostManifestBytes);
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "io/base/aligned_bytes.h"
+#include "io/base/check.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -48,6 +49,7 @@ absl::Status ReadTileInPlace(const SwapStore& store, int unit, int tile, char* d
 absl::Status ReadStoreTile(const SwapStore& store, int unit, int tile, int first_plane,
                            int last_plane, char* buffer) {
   const StateLayout& layout = store.layout();
+  SPILLWAY_CHECK(first_plane >= 0 && reinterpret_cast<uintptr_t>(buffer) % kStoreAlignment == 0);
   last_plane = std::min(last_plane, layout.NumPlanes(unit));
   if (store.IsInPlace(unit)) {
     return first_plane < last_plane ? ReadTileInPlace(store, unit, tile, buffer) : absl::OkStatus();

@@ -1,4 +1,4 @@
-// Reads a tile of a store at rest, without a manager; all of them: swap/mover/whole_store.h.
+// Reads one tile of a store at rest, without a manager; swap/mover/whole_store.h reads all tiles.
 #pragma once
 
 #include "absl/status/status.h"

@@ -101,6 +101,7 @@ std::vector<uint64_t> SwapStore::DealSpilled(const SpillRoom& spill,
   std::vector<uint64_t> end = slot_bytes_;
   for (int unit = 0; unit < spill.gradients.size(); ++unit) {
     if (!spill.gradients[unit]) continue;
+    SPILLWAY_CHECK(!layout_.frozen(unit));
     for (int t = 0; t < layout_.NumTiles(unit); ++t) {
       TileState& tile = tiles_[unit][t];
       tile.has_gradient = true;
@@ -126,6 +127,35 @@ std::vector<uint64_t> SwapStore::DealSpilled(const SpillRoom& spill,
     }
   }
   return end;
+}
+
+void SwapStore::CheckPlaces(const std::vector<uint64_t>& sizes_bytes) const {
+  SPILLWAY_CHECK(sizes_bytes.size() == slot_bytes_.size());
+  for (size_t i = 0; i < sizes_bytes.size(); ++i) SPILLWAY_CHECK(slot_bytes_[i] <= sizes_bytes[i]);
+  for (int unit = 0; unit < layout_.num_units(); ++unit) {
+    SPILLWAY_CHECK(tiles_[unit].size() == layout_.NumTiles(unit));
+    for (int t = 0; t < layout_.NumTiles(unit) && !IsInPlace(unit); ++t) {
+      const TileState& tile = tiles_[unit][t];
+      const uint64_t bytes = layout_.TileBytes(unit, t);
+      const auto [first, last] = std::minmax(tile.slot_offsets[0], tile.slot_offsets[1]);
+      SPILLWAY_CHECK(tile.file >= 0 && tile.file < slot_bytes_.size());
+      SPILLWAY_CHECK(tile.planes.size() == layout_.NumPlanes(unit));
+      SPILLWAY_CHECK(first % kStoreAlignment == 0 && last % kStoreAlignment == 0);
+      SPILLWAY_CHECK(first == last || first + bytes <= last);  // two slots share no byte
+      SPILLWAY_CHECK(last + bytes <= slot_bytes_[tile.file]);
+      if (!tile.has_gradient) continue;
+      SPILLWAY_CHECK(tile.gradient_offset >= slot_bytes_[tile.file]);
+      SPILLWAY_CHECK(tile.gradient_offset + layout_.GradientBytes(unit, t) <=
+                     sizes_bytes[tile.file]);
+    }
+  }
+  for (const std::vector<Piece>& pieces : pieces_) {
+    for (const Piece& piece : pieces) {
+      SPILLWAY_CHECK(piece.offset_bytes >= slot_bytes_[piece.file]);
+      SPILLWAY_CHECK(piece.offset_bytes % kStoreAlignment == 0 && piece.size_bytes > 0);
+      SPILLWAY_CHECK(piece.offset_bytes + piece.size_bytes <= sizes_bytes[piece.file]);
+    }
+  }
 }
 
 absl::Status SwapStore::CreateFiles(const std::vector<uint64_t>& sizes_bytes) {
@@ -164,6 +194,7 @@ absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Create(const StateLayout& 
   }
   store->DealTiles(options);
   const std::vector<uint64_t> sizes_bytes = store->DealSpilled(options.spill, options.rates);
+  store->CheckPlaces(sizes_bytes);
   if (absl::Status status = store->CreateFiles(sizes_bytes); !status.ok()) {
     store->Remove();  // only the files that this call made
     return status;
@@ -232,6 +263,7 @@ absl::Status SwapStore::OpenFiles(std::vector<ManifestFile> files, const std::st
   // By how many bytes of slots each path has, which is how fast it was found to be.
   const std::vector<uint64_t> sizes_bytes =
       DealSpilled(spill, std::vector<double>(slot_bytes_.begin(), slot_bytes_.end()));
+  CheckPlaces(sizes_bytes);
   for (int i = 0; i < files_.size(); ++i) {
     ASSIGN_OR_RETURN(const uint64_t size_bytes, files_[i]->SizeBytes());
     if (size_bytes != sizes_bytes[i]) RETURN_IF_ERROR(files_[i]->Preallocate(sizes_bytes[i]));
@@ -311,6 +343,7 @@ absl::Status SwapStore::OpenInPlace(const Manifest& manifest, bool read_only,
 }
 
 void SwapStore::TakeChecksumsInPlace(const SwapStore& from) {
+  SPILLWAY_CHECK(layout_ == from.layout_);
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
     if (!IsInPlace(unit) || !from.IsInPlace(unit)) continue;
     for (int tile = 0; tile < layout_.NumTiles(unit); ++tile) {
@@ -369,6 +402,16 @@ const SwapStore::PlaneState& SwapStore::PlaneAt(int unit, int tile, int plane_in
   return Tile(unit, tile).planes[plane_index];
 }
 
+const SwapStore::Piece& SwapStore::PieceAt(int unit, int piece) const {
+  SPILLWAY_CHECK(piece >= 0 && piece < NumPieces(unit));
+  return pieces_[unit][piece];
+}
+
+int SwapStore::NumPieces(int unit) const {
+  SPILLWAY_CHECK(unit >= 0 && unit < pieces_.size());
+  return static_cast<int>(pieces_[unit].size());
+}
+
 int SwapStore::WritableSlot(const TileState& tile) const {
   return tile.committed_slot == 0 ? 1 : 0;
 }
@@ -387,7 +430,7 @@ TileLocation SwapStore::CurrentTile(int unit, int tile, int first_plane, int las
 }
 
 TileLocation SwapStore::WritableTile(int unit, int tile, int first_plane) const {
-  SPILLWAY_CHECK(!read_only_ && !committing_ && !IsInPlace(unit));
+  SPILLWAY_CHECK(!read_only_ && !committing() && !IsInPlace(unit));
   const TileState& state = Tile(unit, tile);
   // Once for all: a commit names the one slot that there is.
   SPILLWAY_CHECK(!layout_.frozen(unit) || state.committed_slot < 0);
@@ -397,11 +440,14 @@ TileLocation SwapStore::WritableTile(int unit, int tile, int first_plane) const 
 
 void SwapStore::RecordWrite(int unit, int tile, int first_plane,
                             absl::Span<const uint64_t> checksums, uint64_t generation) {
-  SPILLWAY_CHECK(!read_only_ && !committing_);
+  SPILLWAY_CHECK(!read_only_ && !committing() && !IsInPlace(unit));
   TileState& state = Tile(unit, tile);
   SPILLWAY_CHECK(first_plane >= 0 && first_plane + checksums.size() <= state.planes.size());
   const int slot = WritableSlot(state);
+  SPILLWAY_CHECK(!two_slots_ || layout_.frozen(unit) || slot != state.committed_slot);
   for (size_t i = 0; i < checksums.size(); ++i) {
+    // State never goes back: the checksum of a place would pass for older bytes.
+    SPILLWAY_CHECK(generation >= state.planes[first_plane + i].generation);
     state.planes[first_plane + i] = {
         .generation = generation, .checksum = checksums[i], .slot = slot, .stale = false};
   }
@@ -409,6 +455,7 @@ void SwapStore::RecordWrite(int unit, int tile, int first_plane,
 
 ChecksumIdentity SwapStore::PlaneIdentity(int unit, int tile, int plane_index,
                                           uint64_t generation) const {
+  SPILLWAY_CHECK(plane_index >= 0 && plane_index < layout_.num_planes());
   return {.unit = static_cast<uint32_t>(unit),
           .plane = static_cast<uint32_t>(layout_.planes()[plane_index].plane),
           .tile = static_cast<uint64_t>(tile),
@@ -456,6 +503,7 @@ bool SwapStore::IsStale(int unit, int tile, int plane_index) const {
 
 void SwapStore::MarkStale(int unit, int tile, int first_plane, int last_plane) {
   TileState& state = Tile(unit, tile);
+  SPILLWAY_CHECK(!read_only_ && !IsInPlace(unit));
   SPILLWAY_CHECK(first_plane >= 0 && last_plane <= layout_.NumPlanes(unit));
   for (int i = first_plane; i < last_plane; ++i) state.planes[i].stale = true;
 }
@@ -469,6 +517,7 @@ TileLocation SwapStore::GradientTile(int unit, int tile) const {
 void SwapStore::RecordGradientWrite(int unit, int tile, uint64_t checksum, uint64_t generation) {
   TileState& state = Tile(unit, tile);
   SPILLWAY_CHECK(!read_only_ && state.has_gradient);
+  SPILLWAY_CHECK(generation >= state.gradient.generation);
   state.gradient = {.generation = generation, .checksum = checksum, .slot = 0, .stale = false};
 }
 
@@ -481,6 +530,7 @@ ChecksumIdentity SwapStore::GradientIdentity(int unit, int tile, uint64_t genera
 
 absl::Status SwapStore::VerifyGradientChecksum(int unit, int tile, uint64_t checksum) const {
   const TileState& state = Tile(unit, tile);
+  SPILLWAY_CHECK(state.has_gradient);
   return Check(unit, tile, Plane::kGradient, state.gradient, state.file, state.gradient_offset,
                checksum);
 }
@@ -491,13 +541,14 @@ uint64_t SwapStore::GradientGeneration(int unit, int tile) const {
 
 TileLocation SwapStore::ActivationPiece(int unit, int piece) const {
   SPILLWAY_CHECK(!read_only_);
-  const Piece& place = pieces_[unit][piece];
+  const Piece& place = PieceAt(unit, piece);
   return {files_[place.file].get(), place.offset_bytes};
 }
 
 void SwapStore::RecordPieceWrite(int unit, int piece, uint64_t checksum, uint64_t generation) {
-  pieces_[unit][piece].state = {
-      .generation = generation, .checksum = checksum, .slot = 0, .stale = false};
+  PlaneState& state = const_cast<Piece&>(PieceAt(unit, piece)).state;
+  SPILLWAY_CHECK(!read_only_ && generation >= state.generation);
+  state = {.generation = generation, .checksum = checksum, .slot = 0, .stale = false};
 }
 
 ChecksumIdentity SwapStore::PieceIdentity(int unit, int piece, uint64_t generation) {
@@ -508,7 +559,7 @@ ChecksumIdentity SwapStore::PieceIdentity(int unit, int piece, uint64_t generati
 }
 
 absl::Status SwapStore::VerifyPiece(int unit, int piece, const void* data) const {
-  const Piece& place = pieces_[unit][piece];
+  const Piece& place = PieceAt(unit, piece);
   const uint64_t checksum =
       Checksum(PieceIdentity(unit, piece, place.state.generation), data, place.size_bytes);
   return Check(unit, piece, Plane::kActivation, place.state, place.file, place.offset_bytes,
@@ -516,6 +567,7 @@ absl::Status SwapStore::VerifyPiece(int unit, int piece, const void* data) const
 }
 
 std::vector<ManifestTile> SwapStore::TilesInPlace(int unit) const {
+  SPILLWAY_CHECK(IsInPlace(unit));
   std::vector<ManifestTile> tiles(layout_.NumTiles(unit));
   for (int t = 0; t < layout_.NumTiles(unit); ++t) {
     const auto known = in_place_->KnownChecksum(unit, t);
@@ -560,22 +612,24 @@ absl::StatusOr<StoreCommit> SwapStore::BeginCommit(absl::string_view manifest_pa
                                                    CommitRecord record) {
   SPILLWAY_CHECK(!read_only_);
   const std::string what = absl::StrCat("commit of step ", record.step);
-  if (committing_) {
+  if (committing()) {
     return absl::FailedPreconditionError(
         absl::StrCat(what, ": an earlier commit of this store failed"));
   }
   ASSIGN_OR_RETURN(const std::string directory, DirectoryOf(manifest_path));
-  committing_ = true;
+  commit_phase_ = CommitPhase::kBegun;
   return StoreCommit{record.step, std::string(manifest_path),
                      ToManifest(std::move(record), directory)};
 }
 
 absl::Status SwapStore::MakeDurable(const StoreCommit& commit, bool* only_lost) const {
   if (only_lost != nullptr) *only_lost = false;
+  SPILLWAY_CHECK(commit_phase_ == CommitPhase::kBegun);
   const std::string what = absl::StrCat("commit of step ", commit.step);
   const absl::StatusOr<std::string> text = EncodeManifest(commit.manifest, most_manifest_bytes_);
   if (!text.ok()) {
     if (only_lost != nullptr) *only_lost = true;
+    commit_phase_ = CommitPhase::kLost;
     return Annotate(text.status(), what);
   }
   // Data before the manifest that names it: the order is what makes a commit whole.
@@ -586,16 +640,23 @@ absl::Status SwapStore::MakeDurable(const StoreCommit& commit, bool* only_lost) 
   const absl::Status status =
       WriteFileAtomically(*file_system_, commit.manifest_path, *text, FileAccess::kPrivate, &taken);
   if (only_lost != nullptr) *only_lost = !status.ok() && !taken;
+  if (status.ok()) commit_phase_ = CommitPhase::kDurable;
+  if (!status.ok() && !taken) commit_phase_ = CommitPhase::kLost;
   return Annotate(status, what);
 }
 
 void SwapStore::EndCommit() {
-  SPILLWAY_CHECK(committing_);
+  SPILLWAY_CHECK(commit_phase_ == CommitPhase::kDurable);
   // A store of one slot has no other to write to.
-  committing_ = !two_slots_;
+  commit_phase_ = two_slots_ ? CommitPhase::kNone : CommitPhase::kCopied;
   for (std::vector<TileState>& unit : tiles_) {
     for (TileState& tile : unit) tile.committed_slot = tile.planes[0].slot;
   }
+}
+
+void SwapStore::GiveUpCommit() {
+  SPILLWAY_CHECK(commit_phase_ == CommitPhase::kLost || commit_phase_ == CommitPhase::kDurable);
+  commit_phase_ = CommitPhase::kNone;
 }
 
 absl::Status SwapStore::Commit(absl::string_view manifest_path, const CommitRecord& record) {

@@ -40,7 +40,7 @@ spillway_sim_mutant(temporary_left io/file_system.cc
 spillway_sim_mutant(committed_slot_overwritten swap/store/swap_store.cc
   [==[return tile.committed_slot == 0 ? 1 : 0;]==]
   [==[return tile.committed_slot == 1 ? 1 : 0;]==]
-  [==[DATA_LOSS.*not those that were written]==])
+  [==[swap_store.cc:[0-9]+: check failed: .*slot != state.committed_slot]==])
 spillway_sim_mutant(committed_slot_forgotten swap/store/swap_store.cc
   [==[for (TileState& tile : unit) tile.committed_slot = tile.planes[0].slot;]==]
   [==[for (TileState& tile : unit) tile.committed_slot = 0;]==]
@@ -66,7 +66,7 @@ spillway_sim_mutant(ends_while_a_worker_checks swap/mover/mover.cc
   [==[passes_.at_rest() && engine_->pending() == 0]==]
   [==[ended by signal 11]==])
 spillway_sim_mutant(update_unverified swap/mover/tile_work.cc
-  [==[RETURN_IF_ERROR(store_->Verify(unit, tile, p, task.planes[p]));]==]
+  [==[RETURN_IF_ERROR(store_->Verify(unit, tile, p, job.planes[p]));]==]
   [==[]==]
   [==[computes with wrong weights|is not the oracle's|gradients have another norm]==])
 spillway_sim_mutant(gradient_unverified swap/mover/tile_work.cc
@@ -104,8 +104,8 @@ spillway_sim_mutant(updates_not_held swap/mover/passes.cc
   [==[return false;]==]
   [==[swap_store.cc:[0-9]+: check failed: !plane.stale]==])
 spillway_sim_mutant(rounded_gradient_not_taken_home swap/mover/tile_work.cc
-  [==[if (task.gradient != task.sums) {]==]
-  [==[if (task.gradient == nullptr) {]==]
+  [==[if (job.gradient != job.sums) {]==]
+  [==[if (job.gradient == nullptr) {]==]
   [==[gradients have another norm]==])
 spillway_sim_mutant(commit_does_not_wait swap/mover/committer.cc
   [==[  if (passes_->AnyAwaitedBy(run_->version)) return;]==]
@@ -116,8 +116,8 @@ spillway_sim_mutant(memory_not_saved swap/mover/tile_work.cc
   [==[if (store_->CurrentGeneration(unit, tile, plane) > 0) continue;]==]
   [==[swap_store.cc:[0-9]+: check failed: !plane.stale]==])
 spillway_sim_mutant(fetch_of_another_version swap/mover/prefetch.cc
-  [==[if (buffer->state == BufferState::kAllocated && buffers_->CanFetch(*buffer)) {]==]
-  [==[if (buffer->state == BufferState::kAllocated &&
+  [==[if (buffer->state() == BufferState::kAllocated && buffers_->CanFetch(*buffer)) {]==]
+  [==[if (buffer->state() == BufferState::kAllocated &&
         (buffer->use == BufferUse::kWeights || buffers_->CanFetch(*buffer))) {]==]
   [==[sim: the run hangs]==])
 spillway_sim_mutant(input_read_before_it_is_written swap/mover/buffers.cc
@@ -125,8 +125,8 @@ spillway_sim_mutant(input_read_before_it_is_written swap/mover/buffers.cc
   [==[true;]==]
   [==[swap_store.cc:[0-9]+: check failed: state.slot >= 0]==])
 spillway_sim_mutant(input_released_before_it_is_written swap/mover/prefetch.cc
-  [==[  buffer.state = BufferState::kWriting;]==]
-  [==[  buffer.state = BufferState::kWriting;
+  [==[  buffer.Become(BufferState::kWriting);]==]
+  [==[  buffer.Become(BufferState::kWriting);
   buffer.span.bytes = 0;  // in nobody's way]==]
   [==[plane activation.*not those that were written]==])
 spillway_sim_mutant(addresses_not_free swap/mover/buffers.cc
@@ -134,29 +134,29 @@ spillway_sim_mutant(addresses_not_free swap/mover/buffers.cc
 ]==]
   [==[]==]
   [==[computes with wrong weights|is not the oracle's|gradients have another norm]==])
-spillway_sim_mutant(boundary_memory_given_back_with_tiles_in_it swap/mover/tile_buffers.cc
+spillway_sim_mutant(turn_memory_given_back_with_tiles_in_it swap/mover/tile_buffers.cc
   [==[      all = false;
       continue;]==]
   [==[]==]
-  [==[DATA_LOSS.*not those that were written]==])
-spillway_sim_mutant(boundary_takes_the_tiles_of_another_step swap/mover/tile_buffers.cc
+  [==[DATA_LOSS.*not those that were written|tile_buffers.cc:[0-9]+: check failed: free_at_turn_]==])
+spillway_sim_mutant(turn_takes_the_tiles_of_another_step swap/mover/tile_buffers.cc
   [==[  if (all) ahead_.clear();]==]
   [==[]==]
-  [==[DATA_LOSS.*not those that were written]==])
+  [==[tile_buffers.cc:[0-9]+: check failed: ahead->then == nullptr]==])
 spillway_sim_mutant(update_settled_before_written swap/mover/passes.cc
   [==[  const bool last = ++pass.tiles_computed == pass.num_tiles;]==]
   [==[  const bool last = ++pass.tiles_computed == pass.num_tiles;
   if (last && pass.updates()) buffers_->Settle(pass.unit, pass.version);
   if (last && pass.updates()) --pass.version;]==]
-  [==[passes.cc:[0-9]+: check failed: buffers_->settled]==])
+  [==[buffers.cc:[0-9]+: check failed: .*settled_]==])
 spillway_sim_mutant(update_before_its_gradient swap/mover/passes.cc
   [==[return !pass.deferred || pass.begun || !passes_.AnyRound(pass.unit);]==]
   [==[return true;]==]
   [==[computes with wrong weights|is not the oracle's|gradients have another norm]==])
 spillway_sim_mutant(weights_released_before_their_update swap/mover/op_gate.cc
-  [==[} else if (!buffer.feeds_update && buffer.use != BufferUse::kBoundaryTiles) {]==]
-  [==[} else if (buffer.use != BufferUse::kBoundaryTiles) {]==]
-  [==[ended by signal 11]==])
+  [==[} else if (!buffer.feeds_update && buffer.use != BufferUse::kTurnTiles) {]==]
+  [==[} else if (buffer.use != BufferUse::kTurnTiles) {]==]
+  [==[passes.cc:[0-9]+: check failed: pass.weights->state]==])
 spillway_sim_mutant(deferred_update_forgotten_at_a_flush swap/mover/passes.cc
   [==[pass.fills_forward = pass.deferred && !flushing_;]==]
   [==[pass.fills_forward = pass.deferred;]==]
@@ -165,7 +165,7 @@ spillway_sim_mutant(abandoned_buffers_in_the_way swap/mover/op_gate.cc
   [==[    if (buffer->abandoned) continue;
     if (buffer->first_op > op) break;]==]
   [==[    if (buffer->first_op > op) break;]==]
-  [==[sim: the run hangs]==])
+  [==[sim: the run hangs|check failed: a buffer of unit .* may not go from]==])
 spillway_sim_mutant(part_of_a_step_taken_for_whole swap/mover/op_gate.cc
   [==[const auto later = [&](int64_t other) { return other > version; };]==]
   [==[const auto later = [&](int64_t other) { return other > version + 1; };]==]
@@ -194,15 +194,15 @@ spillway_sim_mutant(failed_creation_leaves_files swap/store/swap_store.cc
 
 # --- A forward that begins before all of its unit is updated.
 spillway_sim_mutant(begins_before_its_tiles_are_there swap/mover/passes.cc
-  [==[if (task.first && --pass.first_left == 0) FirstTilesComputed(pass);]==]
-  [==[if (task.first && pass.first_left-- == pass.first_tiles) FirstTilesComputed(pass);]==]
+  [==[if (job.first && --pass.first_left == 0) FirstTilesComputed(pass);]==]
+  [==[if (job.first && pass.first_left-- == pass.first_tiles) FirstTilesComputed(pass);]==]
   [==[computes with wrong weights]==])
 spillway_sim_mutant(begins_with_the_tiles_of_another_program swap/mover/passes.cc
   [==[return first_version_ == version && first_there_ == read;]==]
   [==[return first_version_ == version && first_there_.unit == read.unit;]==]
   [==[computes with wrong weights]==])
 spillway_sim_mutant(rest_written_where_others_are_by_now swap/mover/tile_work.cc
-  [==[if (pass.destination != nullptr && (task.first || !pass.fills_first)) {]==]
+  [==[if (pass.destination != nullptr && (job.first || !pass.fills_first)) {]==]
   [==[if (pass.destination != nullptr) {]==]
   [==[computes with wrong weights|is not the oracle's|gradients have another norm]==])
 spillway_sim_mutant(gradient_rounded_over_the_one_before swap/mover/passes.cc
@@ -254,24 +254,25 @@ spillway_sim_mutant(last_use_forgotten swap/mover/buffers.cc
 spillway_sim_mutant(stage_used_again_too_early swap/mover/prefetch.cc
   [==[  context_.lane->WhenDone(StreamId::kToDevice, [this, stage = transfer.stage](absl::Status) {
     free_stages_.push_back(stage);
+    SPILLWAY_CHECK(free_stages_.size() <= plan_.stage_spans.size());
   });]==]
   [==[  free_stages_.push_back(transfer.stage);]==]
   [==[computes with wrong weights|is not the oracle's|gradients have another norm]==])
 spillway_sim_mutant(gradient_used_before_it_is_there swap/mover/tile_work.cc
-  [==[WhenDone<&TileWork::CopiedIn>(StreamId::kToHost, task);]==]
-  [==[WhenDone<&TileWork::CopiedIn>(StreamId::kToDevice, task);]==]
+  [==[WhenDone<&TileWork::CopiedIn>(StreamId::kToHost, job);]==]
+  [==[WhenDone<&TileWork::CopiedIn>(StreamId::kToDevice, job);]==]
   [==[gradients have another norm|is not the oracle's]==])
 spillway_sim_mutant(settled_before_the_device_has_updated_it swap/mover/tile_work.cc
-  [==[WhenDone<&TileWork::UpdatedInPlace>(StreamId::kToHost, task);]==]
-  [==[WhenDone<&TileWork::UpdatedInPlace>(StreamId::kToDevice, task);]==]
+  [==[WhenDone<&TileWork::UpdatedInPlace>(StreamId::kToHost, job);]==]
+  [==[WhenDone<&TileWork::UpdatedInPlace>(StreamId::kToDevice, job);]==]
   [==[computes with wrong weights|is not the oracle's|gradients have another norm]==])
 spillway_sim_mutant(what_lives_on_the_device_not_saved swap/mover/device_tiles.cc
   [==[  } else if (pass.kind != PassKind::kRound) {]==]
   [==[  } else if (pass.kind == PassKind::kUpdate) {]==]
   [==[is not the oracle's]==])
 spillway_sim_mutant(tile_buffer_used_again_too_early swap/mover/tile_work.cc
-  [==[WhenDone<&TileWork::WriteEnded>(StreamId::kToDevice, task);]==]
-  [==[WhenDone<&TileWork::WriteEnded>(StreamId::kToHost, task);]==]
+  [==[WhenDone<&TileWork::WriteEnded>(StreamId::kToDevice, job);]==]
+  [==[WhenDone<&TileWork::WriteEnded>(StreamId::kToHost, job);]==]
   [==[is not the oracle's]==])
 spillway_sim_mutant(filled_before_the_last_tile swap/mover/prefetch.cc
   [==[if (buffer.transfers_left == 1) buffer.filled]==]
@@ -286,40 +287,40 @@ spillway_sim_mutant(ends_while_the_device_works swap/mover/mover.cc
   [==[]==]
   [==[test_device.cc:[0-9]+: check failed: idle\(\)]==])
 
-# --- Staged updates.
-spillway_sim_mutant(staged_update_before_its_planes_are_there swap/mover/device_tiles.cc
+# --- Streamed updates.
+spillway_sim_mutant(streamed_update_before_its_planes_are_there swap/mover/device_tiles.cc
   [==[  lane.Wait(StreamId::kToHost, lane.Record(StreamId::kToDevice));]==]
   [==[]==]
   [==[computes with wrong weights|is not the oracle's|gradients have another norm]==])
-spillway_sim_mutant(staged_weights_before_their_addresses_are_free swap/mover/device_tiles.cc
+spillway_sim_mutant(streamed_weights_before_their_addresses_are_free swap/mover/device_tiles.cc
   [==[buffers_->WaitForAddresses(*pass.destination, StreamId::kToHost);]==]
   [==[pass.destination->used = true;]==]
   [==[computes with wrong weights|is not the oracle's|gradients have another norm]==])
-spillway_sim_mutant(staged_weights_used_before_they_are_there swap/mover/passes.cc
-  [==[    destination->filled = staged;]==]
+spillway_sim_mutant(streamed_weights_used_before_they_are_there swap/mover/passes.cc
+  [==[    destination->filled = streamed;]==]
   [==[]==]
   [==[computes with wrong weights|is not the oracle's|gradients have another norm]==])
 spillway_sim_mutant(sums_left_before_they_are_rounded swap/mover/passes.cc
-  [==[    buffer->last_use = staged;]==]
-  [==[    if (used == &pass.weights) buffer->last_use = staged;]==]
+  [==[    buffer->last_use = streamed;]==]
+  [==[    if (used == &pass.weights) buffer->last_use = streamed;]==]
   [==[computes with wrong weights|is not the oracle's|gradients have another norm]==])
 spillway_sim_mutant(weights_left_before_they_are_taken swap/mover/passes.cc
-  [==[    buffer->last_use = staged;]==]
-  [==[    if (used == &pass.sums) buffer->last_use = staged;]==]
+  [==[    buffer->last_use = streamed;]==]
+  [==[    if (used == &pass.sums) buffer->last_use = streamed;]==]
   [==[computes with wrong weights|is not the oracle's|gradients have another norm]==])
-spillway_sim_mutant(staged_planes_used_before_they_are_back swap/mover/tile_work.cc
-  [==[WhenDone<&TileWork::Staged>(StreamId::kToHost, task);]==]
-  [==[WhenDone<&TileWork::Staged>(StreamId::kToDevice, task);]==]
+spillway_sim_mutant(streamed_planes_used_before_they_are_back swap/mover/tile_work.cc
+  [==[WhenDone<&TileWork::Streamed>(StreamId::kToHost, job);]==]
+  [==[WhenDone<&TileWork::Streamed>(StreamId::kToDevice, job);]==]
   [==[computes with wrong weights|is not the oracle's|gradients have another norm]==])
 spillway_sim_mutant(device_tile_used_again_too_early swap/mover/tile_work.cc
-  [==[    device_tiles_->UpdateStaged(task);]==]
-  [==[    device_tiles_->UpdateStaged(task);
-    const int device_tile = task.device_tile;
-    device_tiles_->GiveBackMemory(task);
-    task.device_tile = device_tile;]==]
-  [==[computes with wrong weights|is not the oracle's|gradients have another norm]==])
-spillway_sim_mutant(staged_update_unverified swap/mover/tile_work.cc
-  [==[task.status = Verify(task);]==]
+  [==[    device_tiles_->UpdateStreamed(job);]==]
+  [==[    device_tiles_->UpdateStreamed(job);
+    const int device_tile = job.device_tile;
+    device_tiles_->GiveBackMemory(job);
+    job.device_tile = device_tile;]==]
+  [==[computes with wrong weights|is not the oracle's|gradients have another norm|check failed: free_tiles_]==])
+spillway_sim_mutant(streamed_update_unverified swap/mover/tile_work.cc
+  [==[job.status = Verify(job);]==]
   [==[]==]
   [==[computes with wrong weights|is not the oracle's|gradients have another norm]==])
 
@@ -358,7 +359,7 @@ spillway_sim_mutant(all_tiles_read_as_in_the_first_file swap/store/manifest.cc
 spillway_sim_mutant(what_does_not_fit_is_kept swap/plan/planner.cc
   [==[if (!Fits(builder_.Measure(next))) return false;]==]
   [==[]==]
-  [==[a plan takes [0-9]+ and [0-9]+ bytes, and may take]==])
+  [==[planner.cc:[0-9]+: check failed: Fits]==])
 spillway_sim_mutant(only_the_first_budgets_fit swap/plan/planner.cc
   [==[    return !fits;]==]
   [==[    return false;]==]
@@ -366,42 +367,42 @@ spillway_sim_mutant(only_the_first_budgets_fit swap/plan/planner.cc
 spillway_sim_mutant(last_plane_lives_nowhere swap/plan/plan_builder.cc
   [==[placement.last_nvme_plane = optimizer ? planes : (weight ? 1 : 0);]==]
   [==[placement.last_nvme_plane = optimizer ? planes - 1 : (weight ? 1 : 0);]==]
-  [==[computes with wrong weights|is not the oracle's|gradients have another norm]==])
+  [==[check_plan.cc:[0-9]+: check failed: placement.InStore]==])
 spillway_sim_mutant(every_stay_feeds_the_update swap/plan/plan_builder.cc
   [==[!added.empty() &&
                           added.back() == stay.last_op;]==]
   [==[!added.empty();]==]
-  [==[sim: the run hangs]==])
+  [==[check_plan.cc:[0-9]+: check failed: !stay->feeds_update]==])
 spillway_sim_mutant(taken_over_at_another_place swap/plan/plan_builder.cc
   [==[if (stay.feeds_update && other >= 0) stay.span.offset = plan.weight_stays[other].span.offset;]==]
   [==[(void)other;]==]
-  [==[sim: the run hangs]==])
+  [==[check_plan.cc:[0-9]+: check failed: takes_over->span.offset]==])
 spillway_sim_mutant(sums_take_half_of_what_they_need swap/plan/plan_builder.cc
   [==[(plan.rounded_sums[unit] ? gradient_bytes : sizeof(float));]==]
   [==[gradient_bytes;]==]
-  [==[ended by signal 11|computes with wrong weights|is not the oracle's|gradients have another norm]==])
+  [==[check_plan.cc:[0-9]+: check failed: stay->span.bytes]==])
 
 # --- Buffers by their lifetimes.
 spillway_sim_mutant(gap_smaller_than_the_buffer swap/plan/stay_packing.cc
   [==[if (buffer.offset + buffer.bytes <= neighbour->offset) break;]==]
   [==[if (buffer.offset < neighbour->offset) break;]==]
-  [==[sim: the run hangs]==])
+  [==[check_plan.cc:[0-9]+: check failed: .*Overlaps]==])
 spillway_sim_mutant(neighbours_at_the_same_place swap/plan/stay_packing.cc
   [==[buffer.offset = std::max(buffer.offset, neighbour->offset + RoundUp(neighbour->bytes));]==]
   [==[buffer.offset = std::max(buffer.offset, neighbour->offset);]==]
-  [==[sim: the run hangs]==])
+  [==[check_plan.cc:[0-9]+: check failed: .*Overlaps]==])
 spillway_sim_mutant(lifetime_without_its_last_operation swap/plan/stay_packing.cc
   [==[std::min(buffer.lifetime.last - first + 1, period);]==]
   [==[std::min(std::max(buffer.lifetime.last - first, 1), period);]==]
-  [==[sim: the run hangs]==])
+  [==[check_plan.cc:[0-9]+: check failed: .*Overlaps]==])
 spillway_sim_mutant(last_buffer_behind_the_arena swap/plan/stay_packing.cc
   [==[used = std::max(used, buffer.offset + RoundUp(buffer.bytes));]==]
   [==[used = std::max(used, buffer.offset);]==]
-  [==[ended by signal 11]==])
+  [==[check_plan.cc:[0-9]+: check failed: span.offset \+ span.bytes]==])
 spillway_sim_mutant(buffers_not_aligned swap/plan/stay_packing.cc
   [==[uint64_t RoundUp(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }]==]
   [==[uint64_t RoundUp(uint64_t bytes) { return bytes + 2; }]==]
-  [==[check failed: .* % alignment_bytes == 0]==])
+  [==[check_plan.cc:[0-9]+: check failed: .*offset % 4096]==])
 
 # --- Workers. (The simulation has none: its jobs are events.)
 spillway_sim_mutant(job_lost swap/mover/worker_pool.cc

@@ -1,4 +1,4 @@
-// What CUDA finds on this machine, and which device a rank takes.
+// The CUDA devices of this machine, and the choice of one for a rank.
 //
 // Reading facts opens nothing: a device's memory is first taken by ReadCudaMemory or
 // CudaDevice::Open (a context, some hundred MiB). Any thread.
@@ -54,9 +54,9 @@ struct CudaMemory {
   uint64_t total_bytes = 0;
 };
 
-// As the driver counts it, everybody's use included. Makes this process's context on the device
-// if there is none, which counts as used. kUnavailable when another process has the device to
-// itself.
+// The device's memory as the driver counts it, with the use of all processes. Makes this process's
+// context on the device if there is none, which counts as used. kUnavailable when another process
+// has the device in exclusive mode.
 absl::StatusOr<CudaMemory> ReadCudaMemory(int ordinal);
 
 }  // namespace spillway

@@ -1,8 +1,8 @@
-// A CUDA stream, and the thread that says when its work is done.
+// A CUDA stream, and the thread that calls back when its work is done.
 //
-// Why a thread and not cudaLaunchHostFunc: a host function is not called any more once the
-// context has an error, so whoever waits for it would wait for ever. Here every note comes, with
-// the error.
+// A thread is used and not cudaLaunchHostFunc, because CUDA calls no host function once the context
+// has an error: a caller that waits for it would wait for ever. Here every note is called, with the
+// error.
 #pragma once
 
 #include <atomic>
@@ -38,22 +38,22 @@ class CudaStream {
   CudaStream& operator=(const CudaStream&) = delete;
 
   CUstream_st* native() const { return stream_; }
-  // The same, to put work into.
+  // The native stream, for a caller that puts work into it.
   CUstream_st* Put() {
     ++put_;
     return stream_;
   }
   const std::string& name() const { return name_; }
 
-  // Device::Notify. Also on a broken device `done` comes only after all that was put into the
-  // stream before it broke, as far as CUDA can still tell: what a copy under way reads or writes
-  // is not given back.
+  // Device::Notify. Even on a broken device `done` is called only after all work that was put into
+  // the stream before the error, as far as CUDA can still tell, so that no memory is released which
+  // a copy under way reads or writes.
   void Notify(Device::Done done);
 
  private:
   struct Note {
     CUevent_st* event;  // null where none could be recorded any more
-    uint64_t put;       // before it
+    uint64_t put;       // put_ when the note was made
     Device::Done done;
   };
 
@@ -68,14 +68,14 @@ class CudaStream {
   CUstream_st* const stream_;
   CudaEventPool* const events_;
   FirstError* const error_;
-  // How often something was put into the stream, and how much of that is known to be done.
+  // How often work was put into the stream, and how much of it is known to be done.
   std::atomic<uint64_t> put_{0};
   std::atomic<uint64_t> done_{0};
 
   // Held while a note's event is recorded, so that notes lie in the order of their events.
   Mutex mutex_;
   CondVar changed_;
-  // At most the caller's: a few for each buffer under way.
+  // The caller bounds their number: a few for each buffer under way.
   std::deque<Note> notes_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

@@ -13,7 +13,7 @@ namespace spillway {
 // Any thread. OK until the first Report, and from then on that error.
 class FirstError {
  public:
-  // What comes after the first is dropped: it follows from it, or says nothing more.
+  // Keeps the first error and drops later ones, which mostly follow from it.
   void Report(absl::Status error) {
     MutexLock lock(mutex_);
     if (seen_) return;

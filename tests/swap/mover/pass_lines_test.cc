@@ -51,8 +51,8 @@ TEST(PassLines, OnlyTheFirstOfALineThatWaitsIsLookedAt) {
 
 TEST(PassLines, PassesFollowEachOtherAcrossLinesAndOvertakeOnlyThoseThatWait) {
   PassLines lines(8);
-  const auto add = [&](Pass pass, bool staged, bool in_tile_buffers) {
-    pass.staged = staged;
+  const auto add = [&](Pass pass, bool streamed, bool in_tile_buffers) {
+    pass.streamed = streamed;
     pass.needs_tile_buffer = in_tile_buffers;
     lines.Add(pass);
   };
@@ -65,8 +65,18 @@ TEST(PassLines, PassesFollowEachOtherAcrossLinesAndOvertakeOnlyThoseThatWait) {
   add(PassOf(PassKind::kSave, 6), false, false);
   const auto all_but_updates = [](const Pass& pass) { return !pass.updates(); };
   EXPECT_EQ(LooksAt(lines, all_but_updates), "0 1 2 3 6 ");
-  EXPECT_EQ(LooksAt(lines, [](const Pass& pass) { return pass.staged; }), "0 2 5 ");
+  EXPECT_EQ(LooksAt(lines, [](const Pass& pass) { return pass.streamed; }), "0 2 5 ");
   EXPECT_EQ(LooksAt(lines, kAll), "0 4 ");
+}
+
+TEST(PassLinesDeathTest, APassIsRoutedBeforeItIsAddedAndWholeBeforeItIsRemoved) {
+  PassLines lines(2);
+  EXPECT_DEATH(lines.Add(Pass()), "num_tiles >= 0");
+  Pass& pass = lines.Add(PassOf(PassKind::kUpdate, 0));
+  EXPECT_DEATH(lines.Remove(pass), "all_begun");
+  EXPECT_DEATH(pass.BeginWith({0, 1, 2, 3, 4}), "tiles.size");
+  LooksAt(lines, kAll);
+  lines.Remove(pass);
 }
 
 // At the end of a backward, which has completed the last units' gradients first.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <random>
 #include <thread>
 #include <utility>
@@ -358,6 +359,61 @@ TEST_F(SwapManagerTest, ACommittedRunContinuesFromItsCommit) {
                                     }),
               absl::OkStatus());
   }
+}
+
+using SwapManagerDeathTest = SwapManagerTest;
+
+TEST_F(SwapManagerDeathTest, MisuseIsTheCallersMistake) {
+  const RunShape shape = SmallShape();
+  const auto with_manager = [&](const std::function<void(SwapManager&)>& use) {
+    const PlanRequest request =
+        RequestFor(shape, UpdateMode::kImmediate, TierChoice::kNvme, 10000000);
+    auto run = SwapRun::Create(shape, request, directory(), {});
+    SPILLWAY_CHECK(run.ok());
+    SPILLWAY_CHECK((*run)->Initialize().ok());
+    use((*run)->manager());
+  };
+  // Nothing is enqueued, and nothing has begun.
+  EXPECT_DEATH(with_manager([](SwapManager& manager) { (void)manager.BeginOp(); }),
+               "!programs_.empty");
+  EXPECT_DEATH(with_manager([](SwapManager& manager) {
+                 manager.Enqueue(Program::kTrain);
+                 manager.EndOp();
+                 (void)manager.BeginOp();
+               }),
+               "op_runs_");
+  // One operation at a time.
+  EXPECT_DEATH(with_manager([](SwapManager& manager) {
+                 manager.Enqueue(Program::kTrain);
+                 for (int i = 0; i < 2; ++i) (void)manager.BeginOp();
+               }),
+               "!op_runs_");
+  // A commit is of whole programs.
+  EXPECT_DEATH(with_manager([&](SwapManager& manager) {
+                 manager.Enqueue(Program::kTrain);
+                 (void)manager.BeginOp();
+                 (void)manager.Commit(directory() + "/manifest", {});
+               }),
+               "between_programs");
+  EXPECT_DEATH(with_manager([](SwapManager& manager) {
+                 manager.Enqueue(Program::kTrain);
+                 (void)manager.BeginOp();
+                 (void)manager.AbandonRunning();
+                 manager.Enqueue(Program::kTrain);
+                 (void)manager.Flush();
+               }),
+               "!gave_up_");
+  // The first operation reads no such tile, and nothing of the second unit.
+  EXPECT_DEATH(with_manager([](SwapManager& manager) {
+                 manager.Enqueue(Program::kTrain, {0, {0, 1000}});
+                 (void)manager.Flush();
+               }),
+               "NumTiles");
+  EXPECT_DEATH(with_manager([](SwapManager& manager) {
+                 manager.Enqueue(Program::kTrain, {1, {0}});
+                 (void)manager.Flush();
+               }),
+               "used.end");
 }
 
 }  // namespace

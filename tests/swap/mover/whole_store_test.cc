@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <random>
 #include <set>
@@ -466,6 +467,28 @@ TEST_P(WholeStoreInPlace, OtherBytesAndAFileThatWasCutAreNamed) {
   status = ReadStore(**opened, 0, 2, [](const TileView&) { return absl::OkStatus(); });
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(path), HasSubstr("is missing")));
+}
+
+TEST(TileWindowDeathTest, ATileIsGivenBackOnce) {
+  ScratchDirectory dir;
+  const auto store = CreateStore({.directories = {dir.path()}});
+  WriteEverything(*store, 1);
+  const auto with_window = [&](const std::function<void(TileWindow&)>& use) {
+    auto window = TileWindow::Create({{store.get(), 0, 0}, {store.get(), 1, 0}}, 0, 2, 1 << 20);
+    SPILLWAY_CHECK(window.ok());
+    use(**window);
+  };
+  EXPECT_DEATH(with_window([](TileWindow& window) {
+                 for (int i = 0; i < 2; ++i) (void)window.Next();
+               }),
+               "WindowTile::State::kReady");
+  EXPECT_DEATH(with_window([](TileWindow& window) {
+                 WindowTile* const tile = *window.Next();
+                 for (int i = 0; i < 2; ++i) window.Release(tile);
+               }),
+               "WindowTile::State::kReady");
+  EXPECT_DEATH(with_window([](TileWindow& window) { (*window.Next())->plane(2); }),
+               "index < last_plane_");
 }
 
 }  // namespace

@@ -50,5 +50,7 @@ TEST(WorkerPoolTest, TheEndWaitsForAllJobs) {
   EXPECT_EQ(ran, 100);
 }
 
+TEST(WorkerPoolDeathTest, JobsNeedAThread) { EXPECT_DEATH(WorkerPool(0), "threads > 0"); }
+
 }  // namespace
 }  // namespace spillway

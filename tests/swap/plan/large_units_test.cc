@@ -22,6 +22,11 @@ TEST(LargeUnits, WhereAllAreAlikeNoneIsLarge) {
   EXPECT_FALSE(Of({64, 1 << 20, 1 << 20, 1 << 20, 64}).any());
 }
 
+TEST(LargeUnitsDeathTest, NothingIsNearALargeUnitWhereThereIsNone) {
+  const LargeUnits large = Of({1 << 20, 1 << 20, 1 << 20});
+  EXPECT_DEATH(large.Since(0), "any");
+}
+
 // Operations: the forwards of units 0 to 3, the loss of unit 4, the backwards of 3 to 0.
 TEST(LargeUnits, AreFoundAtBothEndsAndInTheMiddleOverTheTurn) {
   const LargeUnits large = Of({8 << 20, 1 << 20, 1 << 20, 1 << 20, 8 << 20});

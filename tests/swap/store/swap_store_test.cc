@@ -426,5 +426,38 @@ TEST(SwapStoreDeathTest, MisuseIsOurMistake) {
   EXPECT_DEATH(store->WritableTile(1, 3, 0), "");
 }
 
+TEST(SwapStoreDeathTest, AStateIsNotRecordedOverANewerOne) {
+  ScratchDirectory dir;
+  StoreOptions options{.directories = {dir.path()}};
+  options.spill.gradients = {true, false, false, false};
+  options.spill.activation_bytes = {8192, 0, 0, 0};
+  auto store = CreateStore(options);
+  WriteEverything(*store, 3);
+  EXPECT_DEATH(WriteTile(*store, 0, 0, 0, 4, 2), "generation >= ");
+  store->RecordGradientWrite(0, 0, 1, 3);
+  EXPECT_DEATH(store->RecordGradientWrite(0, 0, 1, 2), "generation >= ");
+  EXPECT_DEATH(store->RecordGradientWrite(1, 0, 1, 2), "has_gradient");
+  store->RecordPieceWrite(0, 0, 1, 3);
+  EXPECT_DEATH(store->RecordPieceWrite(0, 0, 1, 2), "generation >= ");
+  EXPECT_DEATH(store->RecordPieceWrite(1, 0, 1, 4), "piece < NumPieces");
+  EXPECT_DEATH(store->ActivationPiece(0, 7), "piece < NumPieces");
+}
+
+TEST(SwapStoreDeathTest, ACommitEndsOnlyWhenItIsDurable) {
+  ScratchDirectory dir;
+  auto store = CreateStore({.directories = {dir.path()}});
+  WriteEverything(*store, 1);
+  EXPECT_DEATH(store->EndCommit(), "commit_phase_");
+  EXPECT_DEATH(store->GiveUpCommit(), "commit_phase_");
+  const auto begun = store->BeginCommit(dir / "manifest", {.step = 1});
+  ASSERT_TRUE(begun.ok()) << begun.status();
+  EXPECT_DEATH(store->EndCommit(), "commit_phase_");
+  EXPECT_DEATH(WriteTile(*store, 0, 0, 0, 4, 2), "!committing");
+  ASSERT_TRUE(store->MakeDurable(*begun).ok());
+  EXPECT_DEATH((void)store->MakeDurable(*begun), "commit_phase_");
+  store->EndCommit();
+  EXPECT_DEATH(store->EndCommit(), "commit_phase_");
+}
+
 }  // namespace
 }  // namespace spillway
