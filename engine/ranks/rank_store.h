@@ -76,8 +76,8 @@ std::string AnswerStoreRequest(absl::string_view request, RankStore& store);
 
 // How many bytes follow a reply's header; kDataLoss beyond the bound.
 absl::StatusOr<size_t> StoreReplyBody(absl::string_view header);
-// The reply's text, nothing where there is none, or the error; kDataLoss for a reply that is none of
-// them. REQUIRES: a whole reply.
+// The reply's text, nothing where there is none, or the error; kDataLoss for a reply that is none
+// of them. REQUIRES: a whole reply.
 absl::StatusOr<std::optional<std::string>> ReadStoreReply(absl::string_view reply);
 
 }  // namespace spillway
