@@ -97,7 +97,7 @@ std::optional<ModelTask> TaskOf(const TextModel& opened) {
   return classifies ? std::optional(ModelTask::kClassify) : std::nullopt;
 }
 
-absl::Status ParseAgain(nlohmann::json config, TextModel& opened) {
+absl::Status ReparseConfig(nlohmann::json config, TextModel& opened) {
   ASSIGN_OR_RETURN(
       opened.config,
       ParseModelConfig({opened.files + "/config.json", std::move(config), {}}, "", TaskOf(opened)));
@@ -122,7 +122,7 @@ absl::Status LabelAsTrained(TextModel& opened) {
   nlohmann::json config = opened.config.original;
   for (const char* key : {"id2label", "label2id", "_num_labels"}) config.erase(key);
   config["num_labels"] = labels;
-  RETURN_IF_ERROR(ParseAgain(std::move(config), opened));
+  RETURN_IF_ERROR(ReparseConfig(std::move(config), opened));
   LogInfo(absl::StrCat("the adapter's head tells ", labels, " labels apart, and config.json names ",
                        had, ": they are called LABEL_0 to LABEL_", labels - 1));
   return absl::OkStatus();
@@ -137,7 +137,7 @@ absl::Status GrowAsTrained(const TextTask& task, TextModel& opened) {
   if (tokens <= opened.config.decoder.vocabulary) return absl::OkStatus();
   nlohmann::json grown = opened.config.original;
   grown["vocab_size"] = tokens;
-  RETURN_IF_ERROR(ParseAgain(std::move(grown), opened));
+  RETURN_IF_ERROR(ReparseConfig(std::move(grown), opened));
   opened.grown = ParametersByToken(opened.config.decoder);
   return absl::OkStatus();
 }
