@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "engine/data/char_tokenizer.h"
 #include "engine/data/load_tokenizer.h"
-#include "engine/data/tokenizer.h"
 #include "engine/numeric/gradient_loops.h"
 #include "engine/numeric/moment_code.h"
 #include "engine/numeric/optimizer.h"
@@ -20,6 +19,7 @@
 #include "engine/numeric/simd_dispatch.h"
 #include "engine/numeric/update_loops.h"
 #include "engine/ranks/gradient_sums.h"
+#include "engine/tokenizers/tokenizer.h"
 
 namespace spillway {
 namespace {

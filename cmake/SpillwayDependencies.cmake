@@ -78,7 +78,7 @@ function(spillway_find_shared target header library package)
 endfunction()
 spillway_find_shared(sndfile sndfile.h sndfile libsndfile1-dev)
 spillway_find_shared(soxr soxr.h soxr libsoxr-dev)
-set_target_properties(spillway::soxr PROPERTIES INTERFACE_LINK_LIBRARIES "${CMAKE_DL_LIBS}") # engine/data/resampler.h loads it
+set_target_properties(spillway::soxr PROPERTIES INTERFACE_LINK_LIBRARIES "${CMAKE_DL_LIBS}") # engine/media/resampler.h loads it
 spillway_find_shared(fftw fftw3.h fftw3 libfftw3-dev)
 spillway_find(jpeg jpeglib.h jpeg libjpeg62-turbo-dev)
 spillway_find(zlib zlib.h z zlib1g-dev)
@@ -91,7 +91,7 @@ target_compile_definitions(spillway::xxhash INTERFACE XXH_INLINE_ALL)
 # LibTorch as the PyPI wheel lays it out. Its own CMake config insists on a CUDA
 # toolkit even to link the CPU library, so this is ours.
 if(SPILLWAY_WITHOUT_TORCH)
-  message(STATUS "Without LibTorch: only io, swap and the engine's core are built")
+  message(STATUS "Without LibTorch: only io, swap, the engine's core and a program that computes nothing are built")
 elseif(EXISTS ${SPILLWAY_TORCH}/include/torch/csrc/api/include/torch/torch.h)
   add_library(spillway::torch INTERFACE IMPORTED)
   target_include_directories(spillway::torch SYSTEM INTERFACE ${SPILLWAY_TORCH}/include

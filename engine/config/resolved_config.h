@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "engine/adapters/adapter_choice.h"
-#include "engine/data/jinja_render.h"
+#include "engine/chat/jinja_render.h"
 #include "engine/data/labelled_text.h"
-#include "engine/data/picture_augmentation.h"
-#include "engine/data/speech_tokens.h"
 #include "engine/data/text_pairs.h"
 #include "engine/families/model_task.h"
+#include "engine/media/picture_augmentation.h"
 #include "engine/options/sample_layout.h"
 #include "engine/options/sampling_options.h"
 #include "engine/options/train_options.h"
+#include "engine/tokenizers/speech_tokens.h"
 #include "engine/tuning/tuned_io.h"
 #include "nlohmann/json.hpp"
 
@@ -81,7 +81,7 @@ struct RunConfig {
   ChatClock chat_clock = {};
   TextKeys text_keys;  // of texts that are classified
   PairChoice pairs;
-  SpeechTask speech;
+  SpeechMode speech;
   bool speech_given = false;
   PictureChoice pictures;
   // Of the tokens of texts that a masked language model learns from; none: not said.

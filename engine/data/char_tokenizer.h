@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "engine/data/tokenizer.h"
+#include "engine/tokenizers/tokenizer.h"
 
 namespace spillway {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/data/jinja_render.h"
-#include "engine/data/tokenizer.h"
+#include "engine/chat/jinja_render.h"
+#include "engine/tokenizers/tokenizer.h"
 
 namespace spillway {
 

@@ -18,7 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "engine/base/nearest.h"
 #include "engine/base/shell_line.h"
-#include "engine/data/utf8_repair.h"
+#include "engine/base/utf8_repair.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/file_system.h"

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/base/strict_json.h"
-#include "engine/data/conversation.h"
+#include "engine/chat/conversation.h"
 #include "engine/data/line_reader.h"
 
 namespace spillway {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/stop_signal.h"
-#include "engine/data/text_reader.h"
+#include "engine/base/text_reader.h"
 #include "io/base/status.h"
 #include "io/checksum.h"
 #include "io/file_system.h"

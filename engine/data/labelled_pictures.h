@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/data/picture.h"
 #include "engine/data/steady_file.h"
+#include "engine/media/picture.h"
 
 namespace spillway {
 

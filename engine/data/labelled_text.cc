@@ -241,7 +241,7 @@ absl::StatusOr<std::vector<float>> ReadLabel(const json& label,
   return absl::InternalError("unknown problem");
 }
 
-absl::Status FitToModel(const Tokenizer& tokenizer, const DecoderConfig& config,
+absl::Status FitToModel(const Tokenizer& tokenizer, const TransformerConfig& config,
                         EncodedText& text) {
   for (size_t i = 0; i < text.tokens.size(); ++i) {
     if (config.token_types <= 1) text.types[i] = 0;

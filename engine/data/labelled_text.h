@@ -10,9 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "engine/data/token_template.h"
-#include "engine/data/tokenizer.h"
-#include "engine/families/decoder_config.h"
+#include "engine/families/transformer_config.h"
+#include "engine/tokenizers/token_template.h"
+#include "engine/tokenizers/tokenizer.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {
@@ -65,7 +65,8 @@ std::string UnknownLabel(const nlohmann::json& label, const ClassifierConfig& cl
 
 // Types become 0 where the model knows no other. kInvalidArgument for tokens and types of another
 // model.
-absl::Status FitToModel(const Tokenizer& tokenizer, const DecoderConfig& config, EncodedText& text);
+absl::Status FitToModel(const Tokenizer& tokenizer, const TransformerConfig& config,
+                        EncodedText& text);
 absl::Status NoRoomError(int64_t seq_len);
 
 // What the data mean where the config does not say it, by the first label of `path`: a list is

@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/data/labelled_text.h"
-#include "engine/data/tokenizer.h"
-#include "engine/families/decoder_config.h"
+#include "engine/families/transformer_config.h"
+#include "engine/tokenizers/tokenizer.h"
 
 namespace spillway {
 
@@ -37,7 +37,7 @@ struct EncodedWords {
 class WordListEncoder {
  public:
   // Both outlive it. `most_tokens`: of a text.
-  WordListEncoder(const Tokenizer* tokenizer, const DecoderConfig* config, int64_t most_tokens)
+  WordListEncoder(const Tokenizer* tokenizer, const TransformerConfig* config, int64_t most_tokens)
       : tokenizer_(*tokenizer), config_(*config), most_tokens_(most_tokens) {}
 
   // Each word by itself, as is_split_into_words=True has it; where a tokenizer's tokens have the
@@ -50,7 +50,7 @@ class WordListEncoder {
 
  private:
   const Tokenizer& tokenizer_;
-  const DecoderConfig& config_;
+  const TransformerConfig& config_;
   const int64_t most_tokens_;
   int64_t cut_ = 0;
 };

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "engine/data/text_reader.h"
+#include "engine/base/text_reader.h"
 #include "io/base/status.h"
 
 namespace spillway {

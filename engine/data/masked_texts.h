@@ -10,15 +10,15 @@
 #include "absl/status/statusor.h"
 #include "engine/data/scratch_file.h"
 #include "engine/data/token_source.h"
-#include "engine/data/tokenizer.h"
-#include "engine/families/decoder_config.h"
+#include "engine/families/transformer_config.h"
+#include "engine/tokenizers/tokenizer.h"
 
 namespace spillway {
 
 struct MaskedTextsOptions {
   const Tokenizer* tokenizer = nullptr;
-  int64_t seq_len = 0;                    // tokens of a text at most, those around it included
-  const DecoderConfig* config = nullptr;  // types are 0 where it knows no other
+  int64_t seq_len = 0;                        // tokens of a text at most, those around it included
+  const TransformerConfig* config = nullptr;  // types are 0 where it knows no other
   bool lines = false;  // of a .jsonl, cut where they are longer; otherwise windows
   std::string scratch_directory;
 };

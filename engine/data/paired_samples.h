@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "engine/data/scratch_file.h"
 #include "engine/data/text_pairs.h"
-#include "engine/data/tokenizer.h"
+#include "engine/tokenizers/tokenizer.h"
 
 namespace spillway {
 

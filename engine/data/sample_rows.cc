@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/base/stop_signal.h"
-#include "engine/data/tokenizer.h"
+#include "engine/tokenizers/tokenizer.h"
 #include "io/base/check.h"
 #include "io/base/log.h"
 #include "io/base/status.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/data/sound_windows.h"
 #include "engine/data/steady_file.h"
+#include "engine/media/sound_windows.h"
 #include "io/base/status.h"
 #include "io/base/thread_name.h"
 #include "io/file_system.h"

@@ -1,5 +1,5 @@
-// Sounds of samples as frames (engine/data/log_mel.h), made ahead on a thread of its own beside the
-// step that learns from those before.
+// Sounds of samples as frames (engine/media/log_mel.h), made ahead on a thread of its own beside
+// the step that learns from those before.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "engine/data/log_mel.h"
 #include "engine/data/speech_samples.h"
+#include "engine/media/log_mel.h"
 #include "io/base/mutex.h"
 
 namespace spillway {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/stop_signal.h"
-#include "engine/data/audio_file.h"
+#include "engine/media/audio_file.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/file_system.h"

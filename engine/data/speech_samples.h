@@ -9,9 +9,9 @@
 
 #include "absl/status/statusor.h"
 #include "engine/data/scratch_file.h"
-#include "engine/data/speech_tokens.h"
 #include "engine/data/text_pairs.h"
-#include "engine/data/tokenizer.h"
+#include "engine/tokenizers/speech_tokens.h"
+#include "engine/tokenizers/tokenizer.h"
 #include "io/file_system.h"
 
 namespace spillway {
@@ -26,7 +26,7 @@ inline constexpr const char* kAudioTextKey = "text";
 struct SpeechSamplesOptions {
   const Tokenizer* tokenizer = nullptr;
   PairKeys keys;  // of the sound's file and of the text
-  SpeechTask task;
+  SpeechMode task;
   double max_seconds = 30;        // of a sound; longer ones are left out
   int64_t max_target_length = 0;  // tokens, with those around the text
   int64_t vocabulary = 0;

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/stop_signal.h"
-#include "engine/data/text_reader.h"
+#include "engine/base/text_reader.h"
 #include "io/base/check.h"
 #include "io/base/log.h"
 #include "io/base/status.h"

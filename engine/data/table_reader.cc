@@ -10,8 +10,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "engine/base/shell_line.h"
+#include "engine/base/utf8_repair.h"
 #include "engine/data/line_reader.h"
-#include "engine/data/utf8_repair.h"
 #include "io/base/status.h"
 
 namespace spillway {

@@ -11,11 +11,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "engine/data/jinja_render.h"
+#include "engine/chat/jinja_render.h"
 #include "engine/data/npy_header.h"
 #include "engine/data/scratch_file.h"
 #include "engine/data/steady_file.h"
-#include "engine/data/tokenizer.h"
+#include "engine/tokenizers/tokenizer.h"
 
 namespace spillway {
 

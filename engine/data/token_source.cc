@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/stop_signal.h"
 #include "engine/data/data_encoder.h"
-#include "engine/data/turn_end.h"
+#include "engine/tokenizers/turn_end.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
 #include "io/checksum.h"

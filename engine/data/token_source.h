@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/data/token_file.h"
-#include "engine/data/tokenizer.h"
+#include "engine/tokenizers/tokenizer.h"
 
 namespace spillway {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/plan/product_blocks.h"
+#include "engine/numeric/product_blocks.h"
 
 namespace spillway {
 namespace {

@@ -7,7 +7,7 @@
 #include "engine/data/token_masking.h"
 #include "engine/machine/compute_precision.h"
 #include "engine/model/model_shape.h"
-#include "engine/plan/step_compute.h"
+#include "engine/model/step_compute.h"
 
 namespace spillway {
 
@@ -32,7 +32,7 @@ struct StepShape {
 //                       the embedding's: the gradient of its matrices
 //
 // Where products of 16-bit matrices are made in fp32, a layer and the head also have the blocks of
-// their largest product (engine/plan/product_blocks.h).
+// their largest product (engine/numeric/product_blocks.h).
 //
 // Gradients are of what is trained in `trained`, the model as a run would train it.
 //

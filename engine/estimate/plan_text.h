@@ -8,7 +8,7 @@
 
 #include "absl/strings/string_view.h"
 #include "engine/estimate/step_forecast.h"
-#include "engine/plan/graph_plan.h"
+#include "engine/model/graph_plan.h"
 #include "swap/plan/swap_plan.h"
 
 namespace spillway {

@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/model/step_compute.h"
 #include "engine/numeric/optimizer_spec.h"
-#include "engine/plan/step_compute.h"
 #include "engine/ranks/collective_rates.h"
 #include "engine/ranks/collectives.h"
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "engine/estimate/step_forecast.h"
+#include "engine/model/step_compute.h"
 #include "engine/options/train_options.h"
-#include "engine/plan/step_compute.h"
 #include "swap/device/device.h"
 #include "swap/plan/swap_plan.h"
 #include "swap/store/in_place.h"

@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "engine/model/model_description.h"
+#include "engine/model/step_compute.h"
 #include "engine/options/train_options.h"
-#include "engine/plan/step_compute.h"
 #include "engine/ranks/collective_rates.h"
 #include "engine/ranks/sharded_step.h"
 #include "swap/plan/planner.h"

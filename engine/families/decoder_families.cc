@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-void ReadSizes(ConfigReader& reader, DecoderConfig& c) {
+void ReadSizes(ConfigReader& reader, TransformerConfig& c) {
   RefuseOtherModels(reader);
   reader.Required({"hidden_size"}, kMaxWidth, &c.hidden);
   reader.Required({"vocab_size"}, kMaxVocabulary, &c.vocabulary);
@@ -27,7 +27,7 @@ void ReadSizes(ConfigReader& reader, DecoderConfig& c) {
 }
 
 // The layers that see a window of the text alone.
-void ReadWindows(ConfigReader& reader, DecoderConfig& c) {
+void ReadWindows(ConfigReader& reader, TransformerConfig& c) {
   c.windows.assign(c.layers, 0);
   int64_t window = 4096;
   bool used = false;
@@ -65,7 +65,7 @@ void ReadWindows(ConfigReader& reader, DecoderConfig& c) {
 
 }  // namespace
 
-void ReadGpt2(ConfigReader& reader, DecoderConfig& c) {
+void ReadGpt2(ConfigReader& reader, TransformerConfig& c) {
   RefuseOtherModels(reader);
   c.names = {.tokens = "transformer.wte.weight",
              .positions = "transformer.wpe.weight",
@@ -93,9 +93,9 @@ void ReadGpt2(ConfigReader& reader, DecoderConfig& c) {
   c.intermediate = 4 * c.hidden;
   reader.Integer({"n_inner"}, kMaxInner, &c.intermediate);
 
-  c.norm = DecoderConfig::Norm::kLayer;
+  c.norm = TransformerConfig::Norm::kLayer;
   c.norm_epsilon = 1e-5;
-  c.fused = DecoderConfig::Fused::kParts;
+  c.fused = TransformerConfig::Fused::kParts;
   c.conv1d = c.query_bias = c.output_bias = c.mlp_bias = true;
   c.init_by_depth = true;
   c.activation = Activation::kGeluTanh;
@@ -121,7 +121,7 @@ void ReadGpt2(ConfigReader& reader, DecoderConfig& c) {
   }
 }
 
-void ReadLlama(ConfigReader& reader, DecoderConfig& c) {
+void ReadLlama(ConfigReader& reader, TransformerConfig& c) {
   c.names = {.tokens = "model.embed_tokens.weight",
              .layer = "model.layers.",
              .norm_1 = "input_layernorm",
@@ -141,7 +141,7 @@ void ReadLlama(ConfigReader& reader, DecoderConfig& c) {
     c.names.query = c.names.key = c.names.value = c.names.gate = c.names.up = "";
     c.names.query_key_value = "self_attn.qkv_proj";
     c.names.gate_up = "mlp.gate_up_proj";
-    c.fused = DecoderConfig::Fused::kParts;
+    c.fused = TransformerConfig::Fused::kParts;
     c.norm_epsilon = 1e-5;
   }
   c.positions = type == "llama"     ? 2048
@@ -214,7 +214,7 @@ void RefuseLoneAliases(ConfigReader& reader) {
 
 }  // namespace
 
-void ReadGptNeox(ConfigReader& reader, DecoderConfig& c) {
+void ReadGptNeox(ConfigReader& reader, TransformerConfig& c) {
   c.names = {.tokens = "gpt_neox.embed_in.weight",
              .layer = "gpt_neox.layers.",
              .norm_1 = "input_layernorm",
@@ -230,16 +230,16 @@ void ReadGptNeox(ConfigReader& reader, DecoderConfig& c) {
   ReadSizes(reader, c);
   reader.Integer({"intermediate_size"}, kMaxInner, &c.intermediate);
   ReadHeadSize(reader, 0, c);
-  c.norm = DecoderConfig::Norm::kLayer;
+  c.norm = TransformerConfig::Norm::kLayer;
   c.norm_epsilon = 1e-5;
   reader.Positive({"layer_norm_eps"}, 1, &c.norm_epsilon);
   bool parallel = true, biases = true;
   reader.Boolean({"use_parallel_residual"}, &parallel);
-  if (parallel) c.order = DecoderConfig::Order::kParallel;
+  if (parallel) c.order = TransformerConfig::Order::kParallel;
   reader.Boolean({"attention_bias"}, &biases);
   c.query_bias = c.output_bias = biases;
   c.mlp_bias = true;
-  c.fused = DecoderConfig::Fused::kByHead;
+  c.fused = TransformerConfig::Fused::kByHead;
   c.activation = Activation::kGelu;
   ReadActivation(reader, {"hidden_act"}, &c.activation);
   reader.Probability({"attention_dropout"}, &c.attention_dropout);
@@ -251,7 +251,7 @@ void ReadGptNeox(ConfigReader& reader, DecoderConfig& c) {
              0.25, c);
 }
 
-void ReadOpt(ConfigReader& reader, DecoderConfig& c) {
+void ReadOpt(ConfigReader& reader, TransformerConfig& c) {
   const std::string decoder = "model.decoder.";
   c.names = {.tokens = decoder + "embed_tokens.weight",
              .positions = decoder + "embed_positions.weight",
@@ -276,14 +276,14 @@ void ReadOpt(ConfigReader& reader, DecoderConfig& c) {
   reader.Integer({"word_embed_proj_dim"}, kMaxWidth, &c.embedding_width);
   ReadHeadSize(reader, 0, c);
   c.position_offset = 2;  // fairseq kept two rows for what it padded with
-  c.norm = DecoderConfig::Norm::kLayer;
+  c.norm = TransformerConfig::Norm::kLayer;
   c.norm_epsilon = 1e-5;
   bool before = true, removed = false, biases = true;
   reader.Boolean({"do_layer_norm_before"}, &before);
   reader.Boolean({"_remove_final_layer_norm"}, &removed);
   reader.Boolean({"enable_bias"}, &biases);
   reader.Boolean({"layer_norm_elementwise_affine"}, &c.norm_affine);
-  c.order = before ? DecoderConfig::Order::kPreNorm : DecoderConfig::Order::kPostNorm;
+  c.order = before ? TransformerConfig::Order::kPreNorm : TransformerConfig::Order::kPostNorm;
   c.final_norm = before && !removed;
   c.query_bias = c.output_bias = c.mlp_bias = biases;
   c.activation = Activation::kRelu;

@@ -3,15 +3,15 @@
 #pragma once
 
 #include "engine/families/config_reader.h"
-#include "engine/families/decoder_config.h"
+#include "engine/families/transformer_config.h"
 
 namespace spillway {
 
 // Each fills a config from what `reader` finds, which notes what is wrong or unsupported.
-void ReadGpt2(ConfigReader& reader, DecoderConfig& config);
+void ReadGpt2(ConfigReader& reader, TransformerConfig& config);
 // llama, mistral, qwen2, qwen3 and gemma, by config.model_type.
-void ReadLlama(ConfigReader& reader, DecoderConfig& config);
-void ReadGptNeox(ConfigReader& reader, DecoderConfig& config);
-void ReadOpt(ConfigReader& reader, DecoderConfig& config);
+void ReadLlama(ConfigReader& reader, TransformerConfig& config);
+void ReadGptNeox(ConfigReader& reader, TransformerConfig& config);
+void ReadOpt(ConfigReader& reader, TransformerConfig& config);
 
 }  // namespace spillway

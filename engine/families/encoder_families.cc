@@ -22,9 +22,9 @@ EncoderTask TaskOf(ConfigReader& reader) {
 }
 
 // What all of them have: layers with their norms behind.
-void BecomeEncoder(DecoderConfig& c) {
-  c.order = DecoderConfig::Order::kPostNorm;
-  c.norm = DecoderConfig::Norm::kLayer;
+void BecomeEncoder(TransformerConfig& c) {
+  c.order = TransformerConfig::Order::kPostNorm;
+  c.norm = TransformerConfig::Norm::kLayer;
   c.norm_epsilon = 1e-12;
   c.final_norm = c.causal = false;
   c.query_bias = c.output_bias = c.mlp_bias = true;
@@ -34,7 +34,7 @@ void BecomeEncoder(DecoderConfig& c) {
 }
 
 // REQUIRES: sizes are read.
-void ReadRest(ConfigReader& reader, DecoderConfig& c) {
+void ReadRest(ConfigReader& reader, TransformerConfig& c) {
   RefuseOtherModels(reader);
   bool tied = true;
   reader.Boolean({"tie_word_embeddings"}, &tied);
@@ -63,7 +63,7 @@ void ReadRest(ConfigReader& reader, DecoderConfig& c) {
 }
 
 // The matrix has a row for a padding token, and none that is used before it.
-void SkipPadding(ConfigReader& reader, DecoderConfig& c) {
+void SkipPadding(ConfigReader& reader, TransformerConfig& c) {
   if (!reader.status().ok()) return;
   if (!c.padding_token) {
     return reader.Fail("pad_token_id",
@@ -81,7 +81,7 @@ void SkipPadding(ConfigReader& reader, DecoderConfig& c) {
 
 }  // namespace
 
-void ReadBert(ConfigReader& reader, DecoderConfig& c) {
+void ReadBert(ConfigReader& reader, TransformerConfig& c) {
   // XLM-RoBERTa, CamemBERT and data2vec's encoder of texts are RoBERTa by other names.
   const bool roberta = c.model_type != "bert";
   const std::string prefix = !roberta                          ? "bert."
@@ -144,7 +144,7 @@ void ReadBert(ConfigReader& reader, DecoderConfig& c) {
   if (roberta) SkipPadding(reader, c);
 }
 
-void ReadDistilBert(ConfigReader& reader, DecoderConfig& c) {
+void ReadDistilBert(ConfigReader& reader, TransformerConfig& c) {
   c.names = {.tokens = "distilbert.embeddings.word_embeddings.weight",
              .positions = "distilbert.embeddings.position_embeddings.weight",
              .embedding_norm = "distilbert.embeddings.LayerNorm",

@@ -3,13 +3,13 @@
 #pragma once
 
 #include "engine/families/config_reader.h"
-#include "engine/families/decoder_config.h"
+#include "engine/families/transformer_config.h"
 
 namespace spillway {
 
 // Each fills a config from what `reader` finds, which notes what is wrong or unsupported.
 // bert, roberta, and what is roberta by another name, by config.model_type.
-void ReadBert(ConfigReader& reader, DecoderConfig& config);
-void ReadDistilBert(ConfigReader& reader, DecoderConfig& config);
+void ReadBert(ConfigReader& reader, TransformerConfig& config);
+void ReadDistilBert(ConfigReader& reader, TransformerConfig& config);
 
 }  // namespace spillway

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "engine/families/config_reader.h"
-#include "engine/families/decoder_config.h"
 #include "engine/families/model_task.h"
 #include "engine/families/resnet_config.h"
+#include "engine/families/transformer_config.h"
 
 namespace spillway {
 
@@ -24,7 +24,7 @@ struct Head {
 
 struct Family {
   // Null of a model of pictures.
-  void (*read)(ConfigReader& reader, DecoderConfig& config);
+  void (*read)(ConfigReader& reader, TransformerConfig& config);
   // The first is what is exported; the others have the same tensors, or all but the head.
   std::vector<std::string> architectures = {};
   // What files of the model without its head leave out of its tensors' names.

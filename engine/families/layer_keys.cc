@@ -85,7 +85,7 @@ void RefuseOtherModels(ConfigReader& reader, bool has_encoder) {
   ReadQuantization(reader);
 }
 
-void ReadHeadSize(ConfigReader& reader, int64_t fallback, DecoderConfig& c) {
+void ReadHeadSize(ConfigReader& reader, int64_t fallback, TransformerConfig& c) {
   const bool given = reader.Has({"head_dim"});
   c.head_size = fallback > 0 ? fallback : c.heads > 0 ? c.hidden / c.heads : 0;
   reader.Integer({"head_dim"}, kMaxWidth, &c.head_size);
@@ -99,7 +99,7 @@ void ReadHeadSize(ConfigReader& reader, int64_t fallback, DecoderConfig& c) {
   c.score_scale = 1 / std::sqrt(static_cast<double>(c.head_size));
 }
 
-void ReadPaddingToken(ConfigReader& reader, std::optional<int64_t> fallback, DecoderConfig& c) {
+void ReadPaddingToken(ConfigReader& reader, std::optional<int64_t> fallback, TransformerConfig& c) {
   const json* found = reader.Find({"pad_token_id"});
   if (found == nullptr) {
     if (!reader.IsNull("pad_token_id")) c.padding_token = fallback;

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "engine/families/config_reader.h"
-#include "engine/families/decoder_config.h"
+#include "engine/families/transformer_config.h"
 
 namespace spillway {
 
@@ -23,8 +23,9 @@ void RefuseOtherModels(ConfigReader& reader, bool has_encoder = false);
 
 // Sets score_scale, too; `fallback`: where the config says nothing, 0: the hidden size over the
 // heads. REQUIRES: hidden and heads are read.
-void ReadHeadSize(ConfigReader& reader, int64_t fallback, DecoderConfig& config);
+void ReadHeadSize(ConfigReader& reader, int64_t fallback, TransformerConfig& config);
 
-void ReadPaddingToken(ConfigReader& reader, std::optional<int64_t> fallback, DecoderConfig& config);
+void ReadPaddingToken(ConfigReader& reader, std::optional<int64_t> fallback,
+                      TransformerConfig& config);
 
 }  // namespace spillway

@@ -27,7 +27,7 @@ std::string TaskFlags(const std::vector<ModelTask>& tasks) {
 }
 
 // REQUIRES: the family has some.
-const Head& HeadOf(const Family& family, const DecoderConfig& config) {
+const Head& HeadOf(const Family& family, const TransformerConfig& config) {
   return family.heads[config.masked                                       ? 2
                       : config.classifier && config.classifier->of_tokens ? 1
                                                                           : 0];
@@ -119,9 +119,9 @@ absl::StatusOr<std::string> ArchitectureFor(ConfigReader& reader, const Family& 
 }
 
 void NameTied(const Family& family, ModelConfig& config) {
-  const std::string& tokens = config.decoder.names.tokens;
+  const std::string& tokens = config.transformer.names.tokens;
   std::vector<std::string>& names = config.shape.tied_names;
-  if (config.decoder.tied) names.push_back(config.decoder.names.logits);
+  if (config.transformer.tied) names.push_back(config.transformer.names.logits);
   for (const auto& [alias, name] : family.aliases) {
     if (family.repeats && name == tokens) names.push_back(alias);
   }
@@ -132,21 +132,21 @@ absl::StatusOr<ModelConfig> Parse(const JsonDocument& document, const std::strin
   ConfigReader reader(document, pointer);
   ASSIGN_OR_RETURN(const Family* const family, FindFamily(reader));
   ModelConfig config;
-  config.decoder.model_type = reader.Text("model_type");
+  config.transformer.model_type = reader.Text("model_type");
   CheckArchitecture(reader, *family);
   if (family->read_pictures != nullptr) {
     family->read_pictures(reader, config.resnet.emplace());
   } else {
-    family->read(reader, config.decoder);
+    family->read(reader, config.transformer);
   }
   if (!family->trained) {
-    reader.Unsupported("model_type", absl::StrCat("model_type is \"", config.decoder.model_type,
+    reader.Unsupported("model_type", absl::StrCat("model_type is \"", config.transformer.model_type,
                                                   "\": this family can be estimated, not trained; "
                                                   "supported model types: ",
                                                   SupportedModelTypes()));
   }
   RETURN_IF_ERROR(reader.status());
-  config.shape = config.resnet ? ShapeOf(*config.resnet) : ShapeOf(config.decoder);
+  config.shape = config.resnet ? ShapeOf(*config.resnet) : ShapeOf(config.transformer);
   if (!config.resnet) NameTied(*family, config);
   const absl::Status laid_out = LayOutParameters(config.shape.model);
   if (!laid_out.ok()) {
@@ -188,19 +188,33 @@ absl::StatusOr<ModelConfig> ParseModelConfig(const JsonDocument& document,
   return config;
 }
 
+absl::StatusOr<ModelConfig> ParseAgain(const ModelConfig& model, nlohmann::json config,
+                                       const std::string& file, std::optional<ModelTask> task) {
+  ASSIGN_OR_RETURN(ModelConfig parsed, ParseModelConfig({file, std::move(config), {}}, "", task));
+  parsed.other_head |= model.other_head;
+  parsed.untied |= model.untied;
+  parsed.transformer.label_smoothing = model.transformer.label_smoothing;
+  if (model.transformer.classifier) {
+    parsed.transformer.classifier->problem = model.transformer.classifier->problem;
+    parsed.transformer.classifier->labels_from_data =
+        model.transformer.classifier->labels_from_data;
+  }
+  return parsed;
+}
+
 absl::StatusOr<ModelConfig> WithUntiedLogits(const ModelConfig& config) {
   const auto refuse = [&] {
-    return absl::InvalidArgumentError(absl::StrCat("the logits of a ", config.decoder.model_type,
-                                                   " cannot be untied from its embedding"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the logits of a ", config.transformer.model_type, " cannot be untied from its embedding"));
   };
   // The stacks share the embedding, too, and a T5's tied logits are scaled.
-  if (config.decoder.encoder) return refuse();
+  if (config.transformer.encoder) return refuse();
   JsonDocument document;
   document.file = "config.json";
   document.value = config.original;
   document.value["tie_word_embeddings"] = false;
   ASSIGN_OR_RETURN(ModelConfig untied, Parse(document, ""));
-  if (untied.decoder.tied || !untied.unsupported.empty()) return refuse();
+  if (untied.transformer.tied || !untied.unsupported.empty()) return refuse();
   untied.warnings = config.warnings;
   untied.other_head = config.other_head;
   untied.untied = true;
@@ -209,13 +223,13 @@ absl::StatusOr<ModelConfig> WithUntiedLogits(const ModelConfig& config) {
 
 ModelTask ModelConfig::task() const {
   if (resnet) return ModelTask::kClassifyImage;
-  if (decoder.classifier) return ModelTask::kClassify;
-  return decoder.masked ? ModelTask::kMaskedLm : Families().at(decoder.model_type).task;
+  if (transformer.classifier) return ModelTask::kClassify;
+  return transformer.masked ? ModelTask::kMaskedLm : Families().at(transformer.model_type).task;
 }
 
 const ClassifierConfig* ModelConfig::classifier() const {
   if (resnet) return &resnet->classifier;
-  return decoder.classifier ? &*decoder.classifier : nullptr;
+  return transformer.classifier ? &*transformer.classifier : nullptr;
 }
 
 namespace {
@@ -283,9 +297,9 @@ namespace {
 
 void AddBuffers(const ResNetConfig& config, TensorNames& names) {
   for (const ResNetUnit& unit : UnitsOf(config)) {
-    for (const ResNetTensor& buffer : BuffersOf(unit)) {
+    for (const BufferSpec& buffer : BuffersOf(unit)) {
       names.shapes[buffer.name] = {buffer.shape.begin(), buffer.shape.end()};
-      if (buffer.shape.empty()) names.whole.insert(buffer.name);
+      if (buffer.whole) names.whole.insert(buffer.name);
     }
   }
 }
@@ -305,7 +319,7 @@ TensorNames TensorNamesOf(const ModelConfig& config) {
   names.base_prefix = family.base_prefix;
   names.ignored.assign(family.ignored.begin(), family.ignored.end());
   if (!family.heads.empty()) {
-    const Head& head = HeadOf(family, config.decoder);
+    const Head& head = HeadOf(family, config.transformer);
     names.other_heads.assign(head.others.begin(), head.others.end());
     names.new_head.assign(head.own.begin(), head.own.end());
   } else if (config.other_head) {
@@ -318,18 +332,18 @@ TensorNames TensorNamesOf(const ModelConfig& config) {
   for (const auto& [alias, name] : family.aliases) {
     if (family.repeats) names.repeats.insert(alias);
   }
-  const DecoderNames& ours = config.decoder.names;
-  if (config.decoder.masked && !ours.other_logits_bias.empty()) {
+  const TransformerNames& ours = config.transformer.names;
+  if (config.transformer.masked && !ours.other_logits_bias.empty()) {
     names.aliases[ours.other_logits_bias] = ours.logits_bias;
     names.repeats.insert(ours.other_logits_bias);
   }
-  if (!config.decoder.classifier) names.head = ours.logits;
-  if (config.decoder.tied) names.tied_to = config.decoder.names.tokens;
-  if (config.untied) names.untied_from = config.decoder.names.tokens;
+  if (!config.transformer.classifier) names.head = ours.logits;
+  if (config.transformer.tied) names.tied_to = config.transformer.names.tokens;
+  if (config.untied) names.untied_from = config.transformer.names.tokens;
   return names;
 }
 
-std::set<std::string> ParametersByToken(const DecoderConfig& config) {
+std::set<std::string> ParametersByToken(const TransformerConfig& config) {
   std::set<std::string> names = {config.names.tokens};
   if (config.classifier) return names;
   if (!config.tied) names.insert(config.names.logits);
@@ -340,17 +354,17 @@ std::set<std::string> ParametersByToken(const DecoderConfig& config) {
 json ExportedConfig(const ModelConfig& config) {
   json out = config.original;
   // transformers would take GPT-2's own 50256 for them, which this vocabulary may not have.
-  if (config.decoder.model_type == "gpt2" && config.decoder.vocabulary <= 50256) {
+  if (config.transformer.model_type == "gpt2" && config.transformer.vocabulary <= 50256) {
     for (const char* token : {"bos_token_id", "eos_token_id"}) {
       if (!out.contains(token)) out[token] = nullptr;
     }
   }
-  const Family& family = Families().at(config.decoder.model_type);
+  const Family& family = Families().at(config.transformer.model_type);
   if (family.heads.empty()) {
     // The one that is there may be the model's without its head.
     json& said = out["architectures"];
     if (!said.is_array() || said.empty()) said = json::array({family.architectures.front()});
-  } else if (const std::string& name = HeadOf(family, config.decoder).architecture;
+  } else if (const std::string& name = HeadOf(family, config.transformer).architecture;
              !absl::c_linear_search(out.value("architectures", json::array()), json(name))) {
     out["architectures"] = json::array({name});
   }

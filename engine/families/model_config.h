@@ -10,9 +10,9 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/strict_json.h"
-#include "engine/families/decoder_config.h"
 #include "engine/families/model_task.h"
 #include "engine/families/resnet_config.h"
+#include "engine/families/transformer_config.h"
 #include "engine/model/tensor_names.h"
 #include "nlohmann/json.hpp"
 
@@ -21,7 +21,7 @@ namespace spillway {
 struct ModelConfig {
   // What the model is: one of the kinds below that is there, otherwise the decoder.
   std::optional<ResNetConfig> resnet;
-  DecoderConfig decoder;
+  TransformerConfig transformer;
   ModelShape shape;
   // The file as it was read: an export keeps what the user wrote.
   nlohmann::json original;
@@ -58,9 +58,14 @@ absl::StatusOr<ModelConfig> ParseModelConfig(const JsonDocument& document,
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& dir,
                                             std::optional<ModelTask> task = std::nullopt);
 
+// Parses a changed config.json of the same model, `file`, and keeps what has been found out about
+// the model besides.
+absl::StatusOr<ModelConfig> ParseAgain(const ModelConfig& model, nlohmann::json config,
+                                       const std::string& file, std::optional<ModelTask> task);
+
 // The model with a matrix of logits of its own, which begins as the embedding's: what a model with
 // tied logits becomes when one of the two is trained apart. kInvalidArgument for a family whose
-// logits cannot be untied. REQUIRES: config.decoder.tied.
+// logits cannot be untied. REQUIRES: config.transformer.tied.
 absl::StatusOr<ModelConfig> WithUntiedLogits(const ModelConfig& config);
 
 // As what its config says that the model's matrices are quantised; kNone: they are not.
@@ -71,7 +76,7 @@ TensorNames TensorNamesOf(const ModelConfig& config);
 
 // Parameters of a model of texts that have a row for each token: the matrices of tokens and, where
 // they are not tied, of logits, and the bias of those.
-std::set<std::string> ParametersByToken(const DecoderConfig& config);
+std::set<std::string> ParametersByToken(const TransformerConfig& config);
 
 // The config.json of an export: the original keys, and what transformers needs to load the
 // directory as a model of the same task.

@@ -22,7 +22,7 @@ double YarnScale(double factor, double mscale) {
   return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
 }
 
-void ReadYarn(ConfigReader& reader, const DecoderConfig& config, bool factor_given,
+void ReadYarn(ConfigReader& reader, const TransformerConfig& config, bool factor_given,
               RotaryConfig& rotary) {
   if (!factor_given) {
     rotary.factor = static_cast<double>(config.positions) / static_cast<double>(rotary.positions);
@@ -55,7 +55,7 @@ void ReadFactors(ConfigReader& reader, const char* key, std::vector<double>& fac
 }
 
 // Phi-3's, whose scale of sines and cosines follows from how far it stretches.
-void ReadLongRope(ConfigReader& reader, const DecoderConfig& config, bool factor_given,
+void ReadLongRope(ConfigReader& reader, const TransformerConfig& config, bool factor_given,
                   RotaryConfig& rotary) {
   ReadFactors(reader, "short_factor", rotary.short_factors);
   ReadFactors(reader, "long_factor", rotary.long_factors);
@@ -69,7 +69,7 @@ void ReadLongRope(ConfigReader& reader, const DecoderConfig& config, bool factor
 }
 
 // `original`: original_max_position_embeddings beside the object; 0: none.
-void ReadScaling(ConfigReader& reader, const DecoderConfig& config, int64_t original,
+void ReadScaling(ConfigReader& reader, const TransformerConfig& config, int64_t original,
                  RotaryConfig& rotary) {
   for (const char* key : {"rope_type", "type"}) {
     const json* given = reader.Find({key});
@@ -123,7 +123,7 @@ void ReadScaling(ConfigReader& reader, const DecoderConfig& config, int64_t orig
 }  // namespace
 
 void ReadRotary(ConfigReader& reader, const ConfigReader::Keys& base_keys,
-                const ConfigReader::Keys& partial_keys, double partial, DecoderConfig& config) {
+                const ConfigReader::Keys& partial_keys, double partial, TransformerConfig& config) {
   RotaryConfig& rotary = config.rotary;
   reader.Positive(base_keys, kMostBase, &rotary.base);
   if (!partial_keys.empty()) reader.Positive(partial_keys, 1.0001, &partial);

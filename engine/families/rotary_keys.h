@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engine/families/config_reader.h"
-#include "engine/families/decoder_config.h"
+#include "engine/families/transformer_config.h"
 
 namespace spillway {
 
@@ -11,6 +11,6 @@ namespace spillway {
 // partial_rotary_factor outside of them; without partial keys all of a head is turned.
 // REQUIRES: head_size and positions are set.
 void ReadRotary(ConfigReader& reader, const ConfigReader::Keys& base_keys,
-                const ConfigReader::Keys& partial_keys, double partial, DecoderConfig& config);
+                const ConfigReader::Keys& partial_keys, double partial, TransformerConfig& config);
 
 }  // namespace spillway

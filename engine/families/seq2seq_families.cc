@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-DecoderNames T5Names(const DecoderConfig& c, bool decoder) {
+TransformerNames T5Names(const TransformerConfig& c, bool decoder) {
   const std::string stack = decoder ? "decoder." : "encoder.";
   const std::string mlp = decoder ? "layer.2." : "layer.1.";
   return {.tokens = "shared.weight",
@@ -40,7 +40,7 @@ DecoderNames T5Names(const DecoderConfig& c, bool decoder) {
           .relative_bias = stack + "block.0.layer.0.SelfAttention.relative_attention_bias.weight"};
 }
 
-DecoderNames BartNames(const DecoderConfig& c, bool decoder) {
+TransformerNames BartNames(const TransformerConfig& c, bool decoder) {
   const std::string stack = decoder ? "model.decoder." : "model.encoder.";
   return {.tokens = "model.shared.weight",
           .positions = stack + "embed_positions.weight",
@@ -63,11 +63,11 @@ DecoderNames BartNames(const DecoderConfig& c, bool decoder) {
           .cross_output = "encoder_attn.out_proj"};
 }
 
-DecoderNames WhisperNames(bool decoder) {
+TransformerNames WhisperNames(bool decoder) {
   const std::string stack = decoder ? "model.decoder." : "model.encoder.";
-  DecoderConfig like;
+  TransformerConfig like;
   like.model_type = "whisper";
-  DecoderNames names = BartNames(like, decoder);
+  TransformerNames names = BartNames(like, decoder);
   names.tokens = "model.decoder.embed_tokens.weight";
   names.embedding_norm = "";
   names.logits = "proj_out.weight";
@@ -77,7 +77,7 @@ DecoderNames WhisperNames(bool decoder) {
 }
 
 // "gelu", or "gated-gelu", which is another gelu.
-void ReadFeedForward(ConfigReader& reader, DecoderConfig& c) {
+void ReadFeedForward(ConfigReader& reader, TransformerConfig& c) {
   const char* key = "feed_forward_proj";
   const json* found = reader.Find({key});
   const bool mt5 = c.model_type == "mt5";
@@ -96,7 +96,7 @@ void ReadFeedForward(ConfigReader& reader, DecoderConfig& c) {
 }
 
 // Of BART and what is made after it.
-void ReadDropouts(ConfigReader& reader, DecoderConfig& c) {
+void ReadDropouts(ConfigReader& reader, TransformerConfig& c) {
   reader.Probability({"dropout"}, &c.residual_dropout);
   reader.Probability({"attention_dropout"}, &c.attention_dropout);
   reader.Probability({"activation_dropout"}, &c.inner_dropout);
@@ -121,7 +121,7 @@ void ReadSpeechMask(ConfigReader& reader, const char* share, const char* length,
 
 // What ends a text, the first of several, and what the decoder begins with.
 void ReadEnds(ConfigReader& reader, std::optional<int64_t> end, std::optional<int64_t> start,
-              DecoderConfig& c) {
+              TransformerConfig& c) {
   const auto read = [&](const char* key, std::optional<int64_t> fallback) {
     const json* found = reader.Find({key});
     if (found != nullptr && found->is_array() && !found->empty()) found = &found->front();
@@ -145,7 +145,7 @@ void ReadEnds(ConfigReader& reader, std::optional<int64_t> end, std::optional<in
 
 }  // namespace
 
-void ReadT5(ConfigReader& reader, DecoderConfig& c) {
+void ReadT5(ConfigReader& reader, TransformerConfig& c) {
   RefuseOtherModels(reader, /*has_encoder=*/true);
   const bool mt5 = c.model_type == "mt5";
   c.vocabulary = mt5 ? 250112 : 32128;
@@ -197,19 +197,19 @@ void ReadT5(ConfigReader& reader, DecoderConfig& c) {
   c.init_by_width = true;
   reader.Number({"initializer_factor"}, 0, 1000, "a number from 0 to 1000", &c.init_std);
   // transformers looks the padding token's row up as any other's.
-  DecoderConfig padded = c;
+  TransformerConfig padded = c;
   ReadPaddingToken(reader, 0, padded);
   ReadEnds(reader, 1, padded.padding_token, c);
 
-  DecoderConfig encoder = c;
+  TransformerConfig encoder = c;
   encoder.names = T5Names(c, /*decoder=*/false);
   encoder.causal = false;
   c.names = T5Names(c, /*decoder=*/true);
   reader.Integer({"num_decoder_layers"}, kMaxLayers, &c.layers);
-  c.encoder = std::make_shared<const DecoderConfig>(std::move(encoder));
+  c.encoder = std::make_shared<const TransformerConfig>(std::move(encoder));
 }
 
-void ReadBart(ConfigReader& reader, DecoderConfig& c) {
+void ReadBart(ConfigReader& reader, TransformerConfig& c) {
   RefuseOtherModels(reader, /*has_encoder=*/true);
   const bool bart = c.model_type == "bart", large = c.model_type == "blenderbot";
   c.vocabulary = large ? 8008 : 50265;
@@ -220,8 +220,8 @@ void ReadBart(ConfigReader& reader, DecoderConfig& c) {
   reader.Integer({"d_model", "hidden_size"}, kMaxWidth, &c.hidden);
   c.position_offset = bart ? 2 : 0;  // fairseq kept two rows for what it padded with
   c.embedding_width = c.hidden;
-  c.order = large ? DecoderConfig::Order::kPreNorm : DecoderConfig::Order::kPostNorm;
-  c.norm = DecoderConfig::Norm::kLayer;
+  c.order = large ? TransformerConfig::Order::kPreNorm : TransformerConfig::Order::kPostNorm;
+  c.norm = TransformerConfig::Norm::kLayer;
   c.norm_epsilon = 1e-5;
   c.norm_is_unit = true;
   c.final_norm = large;
@@ -259,7 +259,7 @@ void ReadBart(ConfigReader& reader, DecoderConfig& c) {
   }
 
   const auto read_stack = [&](const char* layers, const char* heads, const char* inner,
-                              DecoderConfig& stack) {
+                              TransformerConfig& stack) {
     reader.Integer({layers}, kMaxLayers, &stack.layers);
     reader.Integer({heads}, kMaxWidth, &stack.heads);
     reader.Integer({inner}, kMaxInner, &stack.intermediate);
@@ -268,7 +268,7 @@ void ReadBart(ConfigReader& reader, DecoderConfig& c) {
   };
   c.heads = large ? 32 : 16;
   c.intermediate = bart ? 4096 : large ? 10240 : 2048;
-  DecoderConfig encoder = c;
+  TransformerConfig encoder = c;
   encoder.names = BartNames(c, /*decoder=*/false);
   encoder.causal = false;
   encoder.layers = bart ? 12 : large ? 2 : 8;
@@ -277,10 +277,10 @@ void ReadBart(ConfigReader& reader, DecoderConfig& c) {
   c.norm_before_positions = c.model_type == "blenderbot-small";
   read_stack("encoder_layers", "encoder_attention_heads", "encoder_ffn_dim", encoder);
   read_stack("decoder_layers", "decoder_attention_heads", "decoder_ffn_dim", c);
-  c.encoder = std::make_shared<const DecoderConfig>(std::move(encoder));
+  c.encoder = std::make_shared<const TransformerConfig>(std::move(encoder));
 }
 
-void ReadWhisper(ConfigReader& reader, DecoderConfig& c) {
+void ReadWhisper(ConfigReader& reader, TransformerConfig& c) {
   RefuseOtherModels(reader, /*has_encoder=*/true);
   c.vocabulary = 51865;
   c.hidden = 384;
@@ -288,8 +288,8 @@ void ReadWhisper(ConfigReader& reader, DecoderConfig& c) {
   reader.Integer({"vocab_size"}, kMaxVocabulary, &c.vocabulary);
   reader.Integer({"d_model", "hidden_size"}, kMaxWidth, &c.hidden);
   c.embedding_width = c.hidden;
-  c.order = DecoderConfig::Order::kPreNorm;
-  c.norm = DecoderConfig::Norm::kLayer;
+  c.order = TransformerConfig::Order::kPreNorm;
+  c.norm = TransformerConfig::Norm::kLayer;
   c.norm_epsilon = 1e-5;
   c.norm_is_unit = true;
   c.query_bias = c.output_bias = c.mlp_bias = true;
@@ -328,7 +328,7 @@ void ReadWhisper(ConfigReader& reader, DecoderConfig& c) {
   if (!masks) speech.frames_mask.share = speech.bands_mask.share = 0;
 
   const auto read_stack = [&](const char* layers, const char* heads, const char* inner,
-                              const char* positions, DecoderConfig& stack) {
+                              const char* positions, TransformerConfig& stack) {
     stack.layers = 4;
     stack.heads = 6;
     stack.intermediate = 1536;
@@ -339,7 +339,7 @@ void ReadWhisper(ConfigReader& reader, DecoderConfig& c) {
     stack.key_value_heads = stack.heads;
     ReadHeadSize(reader, 0, stack);
   };
-  DecoderConfig encoder = c;
+  TransformerConfig encoder = c;
   encoder.names = WhisperNames(/*decoder=*/false);
   encoder.causal = false;
   encoder.positions = 1500;
@@ -353,7 +353,7 @@ void ReadWhisper(ConfigReader& reader, DecoderConfig& c) {
   c.names = WhisperNames(/*decoder=*/true);
   read_stack("decoder_layers", "decoder_attention_heads", "decoder_ffn_dim", "max_target_positions",
              c);
-  c.encoder = std::make_shared<const DecoderConfig>(std::move(encoder));
+  c.encoder = std::make_shared<const TransformerConfig>(std::move(encoder));
 }
 
 }  // namespace spillway

@@ -3,14 +3,14 @@
 
 #include <memory>
 
-#include "engine/families/decoder_config.h"
+#include "engine/families/transformer_config.h"
 #include "engine/torch/model.h"
 
 namespace spillway {
 
 // Unit "classifier": [samples, T, D] -> scores [samples, labels], from the first position.
 // REQUIRES: config->classifier.
-std::shared_ptr<const Unit> NewClassifierUnit(std::shared_ptr<const DecoderConfig> config,
-                                              const DecoderUnit& unit);
+std::shared_ptr<const Unit> NewClassifierUnit(std::shared_ptr<const TransformerConfig> config,
+                                              const TransformerUnit& unit);
 
 }  // namespace spillway

@@ -9,16 +9,16 @@
 #include <utility>
 #include <vector>
 
-#include "engine/layers/decoder_part.h"
+#include "engine/layers/transformer_part.h"
 #include "engine/torch/model.h"
 
 namespace spillway {
 
-class LanguageHead : public LossUnit, protected DecoderPart {
+class LanguageHead : public LossUnit, protected TransformerPart {
  public:
-  LanguageHead(std::shared_ptr<const DecoderConfig> config, const DecoderUnit& unit,
+  LanguageHead(std::shared_ptr<const TransformerConfig> config, const TransformerUnit& unit,
                std::vector<BorrowedParameter> borrowed)
-      : DecoderPart(std::move(config), unit), borrowed_(std::move(borrowed)) {}
+      : TransformerPart(std::move(config), unit), borrowed_(std::move(borrowed)) {}
 
   std::string name() const override { return "head"; }
   std::vector<ParameterSpec> parameters() const override { return specs_; }

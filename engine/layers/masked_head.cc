@@ -1,25 +1,26 @@
 #include "engine/layers/masked_head.h"
 
 #include "engine/layers/activation.h"
-#include "engine/layers/decoder_part.h"
 #include "engine/layers/language_head.h"
+#include "engine/layers/transformer_part.h"
 
 namespace spillway {
 namespace {
 
 using torch::Tensor;
 
-class TransformUnit : public Unit, DecoderPart {
+class TransformUnit : public Unit, TransformerPart {
  public:
-  using DecoderPart::DecoderPart;
+  using TransformerPart::TransformerPart;
 
   std::string name() const override { return "transform"; }
 
   std::vector<ParameterSpec> parameters() const override { return specs_; }
 
   Tensor Forward(const UnitContext& context, const Parameters& p, const Tensor& x) const override {
-    const Tensor dense = Project(context, p, DecoderRole::kTransform, x);
-    return Normalise(p, DecoderRole::kTransformNorm, Activate(config_.transform_activation, dense));
+    const Tensor dense = Project(context, p, ParameterRole::kTransform, x);
+    return Normalise(p, ParameterRole::kTransformNorm,
+                     Activate(config_.transform_activation, dense));
   }
 };
 
@@ -61,13 +62,13 @@ class MaskedLoss : public LanguageHead {
 
 }  // namespace
 
-std::shared_ptr<const Unit> NewTransformUnit(std::shared_ptr<const DecoderConfig> config,
-                                             const DecoderUnit& unit) {
+std::shared_ptr<const Unit> NewTransformUnit(std::shared_ptr<const TransformerConfig> config,
+                                             const TransformerUnit& unit) {
   return std::make_shared<TransformUnit>(std::move(config), unit);
 }
 
-std::shared_ptr<const LossUnit> NewMaskedLoss(std::shared_ptr<const DecoderConfig> config,
-                                              const DecoderUnit& unit,
+std::shared_ptr<const LossUnit> NewMaskedLoss(std::shared_ptr<const TransformerConfig> config,
+                                              const TransformerUnit& unit,
                                               std::vector<BorrowedParameter> borrowed) {
   return std::make_shared<MaskedLoss>(std::move(config), unit, std::move(borrowed));
 }

@@ -5,20 +5,20 @@
 #include <memory>
 #include <vector>
 
-#include "engine/families/decoder_config.h"
+#include "engine/families/transformer_config.h"
 #include "engine/torch/model.h"
 
 namespace spillway {
 
 // The unit "transform": x [samples, T, hidden] -> N(act(dense(x))), of x's shape.
-std::shared_ptr<const Unit> NewTransformUnit(std::shared_ptr<const DecoderConfig> config,
-                                             const DecoderUnit& unit);
+std::shared_ptr<const Unit> NewTransformUnit(std::shared_ptr<const TransformerConfig> config,
+                                             const TransformerUnit& unit);
 
 // The loss unit "head": cross-entropy of the tokens that are to be found. On the CPU logits are
 // computed of those alone. Judged is how many of a call's are the likeliest token, the first of
 // several; the quality is the accuracy.
-std::shared_ptr<const LossUnit> NewMaskedLoss(std::shared_ptr<const DecoderConfig> config,
-                                              const DecoderUnit& unit,
+std::shared_ptr<const LossUnit> NewMaskedLoss(std::shared_ptr<const TransformerConfig> config,
+                                              const TransformerUnit& unit,
                                               std::vector<BorrowedParameter> borrowed);
 
 }  // namespace spillway

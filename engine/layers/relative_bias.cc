@@ -3,18 +3,18 @@
 #include <cmath>
 #include <utility>
 
-#include "engine/layers/decoder_part.h"
+#include "engine/layers/transformer_part.h"
 
 namespace spillway {
 namespace {
 
 using torch::Tensor;
 
-class RelativeBiasUnit : public Unit, DecoderPart {
+class RelativeBiasUnit : public Unit, TransformerPart {
  public:
-  RelativeBiasUnit(std::shared_ptr<const DecoderConfig> config, const DecoderUnit& unit,
+  RelativeBiasUnit(std::shared_ptr<const TransformerConfig> config, const TransformerUnit& unit,
                    std::string input)
-      : DecoderPart(std::move(config), unit), name_(unit.name), input_(std::move(input)) {}
+      : TransformerPart(std::move(config), unit), name_(unit.name), input_(std::move(input)) {}
 
   std::string name() const override { return name_; }
 
@@ -36,7 +36,7 @@ class RelativeBiasUnit : public Unit, DecoderPart {
 
  private:
   Tensor BiasesOf(const Parameters& p, int64_t positions) const {
-    const Tensor table = Weight(p, DecoderRole::kRelativeBias);
+    const Tensor table = Weight(p, ParameterRole::kRelativeBias);
     Tensor buckets = BucketsOfDistances(positions, positions, config_.relative_buckets,
                                         config_.relative_distance, config_.causal);
     // A copy from memory that is not pinned would wait for the stream.
@@ -74,8 +74,8 @@ Tensor BucketsOfDistances(int64_t queries, int64_t keys, int64_t buckets, int64_
   return first + torch::where(far.lt(exact), far, ranged.clamp_max(buckets - 1));
 }
 
-std::shared_ptr<const Unit> NewRelativeBiasUnit(std::shared_ptr<const DecoderConfig> config,
-                                                const DecoderUnit& unit, std::string input) {
+std::shared_ptr<const Unit> NewRelativeBiasUnit(std::shared_ptr<const TransformerConfig> config,
+                                                const TransformerUnit& unit, std::string input) {
   return std::make_shared<RelativeBiasUnit>(std::move(config), unit, std::move(input));
 }
 

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "engine/families/decoder_config.h"
+#include "engine/families/transformer_config.h"
 #include "engine/torch/model.h"
 
 namespace spillway {
@@ -18,7 +18,7 @@ torch::Tensor BucketsOfDistances(int64_t queries, int64_t keys, int64_t buckets,
 
 // The unit of a stack's biases: x [samples, T, ...], of which T counts, -> AttentionOptions::biases
 // of T queries and as many keys. `input`: the field that x is.
-std::shared_ptr<const Unit> NewRelativeBiasUnit(std::shared_ptr<const DecoderConfig> config,
-                                                const DecoderUnit& unit, std::string input);
+std::shared_ptr<const Unit> NewRelativeBiasUnit(std::shared_ptr<const TransformerConfig> config,
+                                                const TransformerUnit& unit, std::string input);
 
 }  // namespace spillway

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "engine/families/decoder_config.h"
+#include "engine/families/transformer_config.h"
 
 namespace spillway {
 

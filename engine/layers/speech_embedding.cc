@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/layers/activation.h"
-#include "engine/layers/decoder_part.h"
+#include "engine/layers/transformer_part.h"
 #include "engine/numeric/random.h"
 
 namespace spillway {
@@ -37,10 +37,10 @@ std::vector<int64_t> MaskStarts(const UnitContext& context, int64_t row, int sit
   return starts;
 }
 
-class SpeechEmbeddingUnit : public Unit, DecoderPart {
+class SpeechEmbeddingUnit : public Unit, TransformerPart {
  public:
-  SpeechEmbeddingUnit(std::shared_ptr<const DecoderConfig> config, const DecoderUnit& unit)
-      : DecoderPart(std::move(config), unit), name_(unit.name) {}
+  SpeechEmbeddingUnit(std::shared_ptr<const TransformerConfig> config, const TransformerUnit& unit)
+      : TransformerPart(std::move(config), unit), name_(unit.name) {}
 
   std::string name() const override { return name_; }
 
@@ -49,16 +49,16 @@ class SpeechEmbeddingUnit : public Unit, DecoderPart {
   Tensor Forward(const UnitContext& context, const Parameters& p,
                  const Tensor& frames) const override {
     const Tensor heard = MaskSpeech(context, frames, *config_.speech);
-    const Tensor once = Convolve(context, p, DecoderRole::kConvolution1, heard, 1);
+    const Tensor once = Convolve(context, p, ParameterRole::kConvolution1, heard, 1);
     const Tensor twice =
-        Convolve(context, p, DecoderRole::kConvolution2, once, kSpeechFramesPerPosition);
-    const Tensor positions = Weight(p, DecoderRole::kPositions).narrow(0, 0, twice.size(2));
+        Convolve(context, p, ParameterRole::kConvolution2, once, kSpeechFramesPerPosition);
+    const Tensor positions = Weight(p, ParameterRole::kPositions).narrow(0, 0, twice.size(2));
     return context.Dropout(twice.transpose(1, 2) + positions, config_.embedding_dropout,
                            kDropoutSite);
   }
 
  private:
-  Tensor Convolve(const UnitContext& context, const Parameters& p, DecoderRole role,
+  Tensor Convolve(const UnitContext& context, const Parameters& p, ParameterRole role,
                   const Tensor& x, int64_t stride) const {
     const Tensor weight = Weight(p, role), bias = Bias(p, role);
     const auto dtype = context.fp32_products() ? torch::kFloat32 : weight.scalar_type();
@@ -89,8 +89,8 @@ Tensor MaskSpeech(const UnitContext& context, const Tensor& x, const SpeechConfi
   return masked;
 }
 
-std::shared_ptr<const Unit> NewSpeechEmbeddingUnit(std::shared_ptr<const DecoderConfig> config,
-                                                   const DecoderUnit& unit) {
+std::shared_ptr<const Unit> NewSpeechEmbeddingUnit(std::shared_ptr<const TransformerConfig> config,
+                                                   const TransformerUnit& unit) {
   return std::make_shared<SpeechEmbeddingUnit>(std::move(config), unit);
 }
 

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "engine/families/decoder_config.h"
+#include "engine/families/transformer_config.h"
 #include "engine/torch/model.h"
 
 namespace spillway {
@@ -18,7 +18,7 @@ torch::Tensor MaskSpeech(const UnitContext& context, const torch::Tensor& x,
 // The batch's inputs [samples, bands, frames] fp32 -> [samples, positions, D]: both convolutions,
 // each with its activation, the second one in steps of two frames; positions are added. REQUIRES:
 // config->speech.
-std::shared_ptr<const Unit> NewSpeechEmbeddingUnit(std::shared_ptr<const DecoderConfig> config,
-                                                   const DecoderUnit& unit);
+std::shared_ptr<const Unit> NewSpeechEmbeddingUnit(std::shared_ptr<const TransformerConfig> config,
+                                                   const TransformerUnit& unit);
 
 }  // namespace spillway

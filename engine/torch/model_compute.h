@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "engine/model/model_description.h"
+#include "engine/model/step_compute.h"
 #include "engine/options/train_options.h"
-#include "engine/plan/step_compute.h"
 #include "engine/torch/compute_place.h"
 #include "engine/torch/loss_total.h"
 #include "engine/torch/model.h"

@@ -4,7 +4,7 @@
 
 #include <torch/types.h>
 
-#include "engine/plan/product_blocks.h"
+#include "engine/numeric/product_blocks.h"
 
 namespace spillway {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/data/token_template.h"
+#include "engine/tokenizers/token_template.h"
 #include "engine/torch/model.h"
 
 namespace spillway {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/plan/step_compute.h"
+#include "engine/model/step_compute.h"
 #include "engine/ranks/shard_grid.h"
 #include "engine/report/metrics.h"
 #include "engine/train/rank_totals.h"

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "engine/model/model_description.h"
+#include "engine/model/step_compute.h"
 #include "engine/options/train_options.h"
-#include "engine/plan/step_compute.h"
 #include "engine/ranks/collectives.h"
 #include "engine/run/run_storage.h"
 #include "engine/weights/weight_source.h"

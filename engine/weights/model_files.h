@@ -13,8 +13,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/data/tokenizer.h"
 #include "engine/model/tensor_names.h"
+#include "engine/tokenizers/tokenizer.h"
 #include "engine/weights/safetensors_model_writer.h"
 #include "engine/weights/state_source.h"
 #include "engine/weights/weight_source.h"

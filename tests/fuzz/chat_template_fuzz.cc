@@ -1,5 +1,5 @@
 // Any text as a chat template: a status, or text whose learnt parts lie in it, in order.
-#include "engine/data/chat_format.h"
+#include "engine/chat/chat_format.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace spillway {

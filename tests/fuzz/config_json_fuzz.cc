@@ -18,7 +18,7 @@ SPILLWAY_FUZZ(config_json, 3000) {
     return Refuse(config.status(), {absl::StatusCode::kInvalidArgument});
   }
   SPILLWAY_CHECK(config->shape.model.parameter_count() > 0);
-  SPILLWAY_CHECK(config->resnet.has_value() || config->decoder.head_size > 0);
+  SPILLWAY_CHECK(config->resnet.has_value() || config->transformer.head_size > 0);
   const nlohmann::json exported = ExportedConfig(*config);
   const auto again = ParseStrictJson(exported.dump(), "exported");
   SPILLWAY_CHECK(again.ok() && ParseModelConfig(*again).ok());

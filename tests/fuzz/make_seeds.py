@@ -649,7 +649,7 @@ KEYS = {
     "model_shape": "engine/families/read_model_shape.cc",
     "deepspeed_config": "engine/config/deepspeed_key_table.cc",
     "generation_config": "engine/families/generation_config.cc",
-    "preprocessor_config": "engine/data/picture_processor.cc",
+    "preprocessor_config": "engine/media/picture_processor.cc",
     "adapter_config": "engine/adapters/lora_config.cc",
     "launch_environment": "engine/ranks/launch_environment.cc",
 }

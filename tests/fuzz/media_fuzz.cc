@@ -3,10 +3,10 @@
 #include <cmath>
 
 #include "engine/base/work_count.h"
-#include "engine/data/audio_file.h"
-#include "engine/data/picture.h"
-#include "engine/data/picture_processor.h"
 #include "engine/families/speech_config.h"
+#include "engine/media/audio_file.h"
+#include "engine/media/picture.h"
+#include "engine/media/picture_processor.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace spillway {

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/utf8.h"
-#include "engine/data/pipeline_tokenizer.h"
-#include "engine/data/tokenizer_json.h"
+#include "engine/tokenizers/pipeline_tokenizer.h"
+#include "engine/tokenizers/tokenizer_json.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace spillway {

@@ -1,8 +1,8 @@
 // Any text as a tokenizer.json: a status or a tokenizer that encodes and decodes.
 #include <utility>
 
-#include "engine/data/pipeline_tokenizer.h"
-#include "engine/data/tokenizer_json.h"
+#include "engine/tokenizers/pipeline_tokenizer.h"
+#include "engine/tokenizers/tokenizer_json.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace spillway {

@@ -7,7 +7,7 @@
 The templates are written after those that the model families ship.
 
 chat/expected.json: for each template in chat/ there is a hash for every BLOCK of conversations. conversation() makes
-the same ones as ConversationMaker in tests/engine/data/chat_format_test.cc, from the words and fragments of
+the same ones as ConversationMaker in tests/engine/chat/chat_format_test.cc, from the words and fragments of
 tokenizers/snippets.json.
 
 chat/tools/: templates with macros and tools, which say with {% generation %} what the assistant says.

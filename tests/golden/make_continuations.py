@@ -6,7 +6,7 @@ completion have the tokens of one text, for every tokenizer of families/ and 200
     tests/golden/make_continuations.py
 
 Prompts and answers are cut out of families/expected.json's strings by a generator that TokenizerContinuations in
-tests/engine/data/tokenizer_golden_test.cc has, too. Only hashes are kept.
+tests/engine/tokenizers/tokenizer_golden_test.cc has, too. Only hashes are kept.
 """
 
 import json

@@ -4,7 +4,7 @@ WhisperTimeStampLogitsProcessor lets come.
 
     make_speech.py > speech.json
 
-The sounds are those of `sound` below (and tests/engine/data/log_mel_test.cc): half a second that
+The sounds are those of `sound` below (and tests/engine/media/log_mel_test.cc): half a second that
 follows a formula, silent behind. Of one second's frames every seventh band and frame is kept.
 Scores follow a formula, too; tokens from ZERO on are times, and the one before says that there are
 none. Made with transformers 5.23.

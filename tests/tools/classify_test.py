@@ -315,7 +315,7 @@ class ClassifyTest(CliTest):
         self.assert_run(result, 2, "classifies texts")
         asked = run("predict", "--model", self.output, "--data", self.data, "--out",
                     self.path("answers.jsonl"), "--tokenizer", "bytes", "--num-beams", 4)
-        self.assert_run(asked, 2, "--num-beams", "is none of them")
+        self.assert_run(asked, 2, "--num-beams", "for models that make texts")
         self.write("model-in/config.json", BERT | {"architectures": ["BertForQuestionAnswering"]})
         self.begin_afresh()
         self.assert_run(self.classify(), 2, "BertForQuestionAnswering", "BertForMaskedLM")

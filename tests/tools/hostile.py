@@ -3,7 +3,7 @@
 
   tests/tools/hostile.py build/release/spillway [--only F1,locks] [--quick] [--list]
 
-By hand, before a release: docs/TESTING.md has the last result. A group of the table is a kind of
+By hand, before a release: docs/measurements.json has the last result. A group of the table is a kind of
 fault (F1 to F18 are those of a review in 2026-11, which once failed); each of its trials is one fault.
 What fails is printed with its group, trial and reason; the last line counts. A trial that this
 machine can't make (it needs root, or another user) is skipped and counted apart. `--quick` takes the

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/estimate/model_costs.h"
 #include "engine/families/read_model_shape.h"
-#include "engine/layers/decoder.h"
+#include "engine/layers/transformer.h"
 #include "engine/model/model_shape.h"
 #include "engine/torch/describe_model.h"
 #include "engine/torch/device_memory.h"
@@ -42,7 +42,7 @@ struct Built {
 Built Build(const Gpt2Case& c) {
   const auto document = ParseStrictJson(KeysOf(c).dump(), "config.json");
   Built built;
-  built.model = *BuildDecoder(ParseModelConfig(*document)->decoder);
+  built.model = *BuildTransformer(ParseModelConfig(*document)->transformer);
   built.description = *DescribeModel(built.model);
   built.shape = *ReadModelShape(*document);
   return built;

@@ -11,17 +11,17 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/layers/decoder.h"
+#include "engine/generation/generator.h"
+#include "engine/generation/kept_positions.h"
+#include "engine/generation/sampling.h"
+#include "engine/layers/transformer.h"
 #include "engine/machine/memory_limits.h"
-#include "engine/torch/generator.h"
-#include "engine/torch/kept_positions.h"
-#include "engine/torch/sampling.h"
 #include "io/base/format_bytes.h"
-#include "tests/decoder_config.h"
 #include "tests/device/test_device.h"
 #include "tests/scratch_directory.h"
 #include "tests/torch/formula_weights.h"
 #include "tests/torch/training_run.h"
+#include "tests/transformer_config.h"
 
 namespace spillway {
 namespace {
@@ -97,7 +97,7 @@ class TextBatch : public testing::Test {
  protected:
   void Use(const nlohmann::json& keys) {
     config_ = ConfigOf(keys);
-    model_ = *BuildDecoder(config_.decoder);
+    model_ = *BuildTransformer(config_.transformer);
     weights_ = std::make_unique<FormulaWeights>(config_);
   }
 
@@ -105,7 +105,7 @@ class TextBatch : public testing::Test {
     GeneratorOptions options;
     options.dtype = dtype;
     options.device_memory_bytes = options.host_memory_bytes = 64 * kMiB;
-    options.positions = config_.decoder.longest_sequence();
+    options.positions = config_.transformer.longest_sequence();
     options.rows = rows;
     options.prompt_tokens = 11;
     options.new_tokens = 48;

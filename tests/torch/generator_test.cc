@@ -1,6 +1,6 @@
 // Text token by token: against transformers, against the whole text at once, and the same in
 // every placement. Golden data by tests/golden/make_generate.py.
-#include "engine/torch/generator.h"
+#include "engine/generation/generator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,19 +12,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/families/model_config.h"
-#include "engine/layers/decoder.h"
+#include "engine/generation/sampling.h"
+#include "engine/generation/text_units.h"
+#include "engine/layers/transformer.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/torch/describe_model.h"
 #include "engine/torch/init_source.h"
-#include "engine/torch/sampling.h"
-#include "engine/torch/text_units.h"
 #include "engine/weights/master_weights.h"
 #include "engine/weights/named_weights.h"
 #include "engine/weights/safetensors_model.h"
 #include "io/base/format_bytes.h"
-#include "tests/decoder_config.h"
 #include "tests/scratch_directory.h"
 #include "tests/torch/in_memory_model.h"
+#include "tests/transformer_config.h"
 
 namespace spillway {
 namespace {
@@ -38,12 +38,12 @@ struct Loaded {
     JsonDocument document = *ReadStrictJson(dir + "/config.json");
     if (!changes.is_null()) document.value.update(changes);
     config = *ParseModelConfig(document);
-    model = *BuildDecoder(config.decoder);
+    model = *BuildTransformer(config.transformer);
     weights = std::move(*OpenNamedWeights(TensorNamesOf(config), files.get()));
   }
 
   std::unique_ptr<Generator> Start(GeneratorOptions options) {
-    options.positions = config.decoder.positions;
+    options.positions = config.transformer.positions;
     auto generator = Generator::Create(model, weights.get(), options);
     TORCH_CHECK(generator.ok(), generator.status().ToString());
     return *std::move(generator);
@@ -133,7 +133,7 @@ TEST(Generator, EveryTokensLogitsAreThoseOfTheWholeTextAtOnce) {
 class GeneratorPlacement : public testing::Test {
  protected:
   GeneratorPlacement() {
-    options_.positions = config_.decoder.positions;
+    options_.positions = config_.transformer.positions;
     const auto in_memory = std::move(*Generator::Create(model_, &weights_, options_));
     EXPECT_EQ(OnNvme(*in_memory), 0);
     expected_ = Continue(*in_memory, prompt_, 20);
@@ -172,7 +172,7 @@ class GeneratorPlacement : public testing::Test {
 
   const ScratchDirectory scratch_;
   const ModelConfig config_ = SmallGpt2Config(200, 32, 128, 512, 8, 4);
-  const Model model_ = *BuildDecoder(config_.decoder);
+  const Model model_ = *BuildTransformer(config_.transformer);
   InitSource weights_{model_, /*seed=*/5};
   const Tokens prompt_ = {48, 137, 67};
   GeneratorOptions options_ = Options(DType::kBFloat16, 3, 20);
@@ -266,7 +266,7 @@ TEST_F(GeneratorPlacement, AFileThatIsCutMeanwhileIsNamed) {
 
 TEST(Generator, ATextThatOutgrowsThePositionsGoesOnWithItsLaterHalf) {
   Loaded loaded("gpt2");
-  const int64_t positions = loaded.config.decoder.positions;  // 12
+  const int64_t positions = loaded.config.transformer.positions;  // 12
   const Tokens prompt = {5, 17, 44, 2, 60, 31, 8, 8, 23, 11};
   const auto generator = loaded.Start(Options(DType::kFloat32, 10, 20));
   const Greedy found = Continue(*generator, prompt, 10);

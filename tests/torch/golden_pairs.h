@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/torch/pair_dataset.h"
-#include "engine/torch/speech_dataset.h"
+#include "engine/datasets/pair_dataset.h"
+#include "engine/datasets/speech_dataset.h"
 
 namespace spillway {
 
@@ -16,7 +16,7 @@ inline constexpr int64_t kGoldenPairWords = 53;
 
 class GoldenPairs : public Dataset {
  public:
-  explicit GoldenPairs(const DecoderConfig& config) : config_(config) {}
+  explicit GoldenPairs(const TransformerConfig& config) : config_(config) {}
 
   int64_t size() const override { return 80; }
   absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override {
@@ -64,7 +64,7 @@ class GoldenPairs : public Dataset {
     return SpeechInput(frames, config_.encoder->speech->bands);
   }
 
-  const DecoderConfig& config_;
+  const TransformerConfig& config_;
 };
 
 }  // namespace spillway

@@ -4,16 +4,16 @@
 
 #include <algorithm>
 
-#include "engine/layers/decoder.h"
-#include "tests/decoder_config.h"
+#include "engine/layers/transformer.h"
+#include "tests/transformer_config.h"
 
 namespace spillway {
 namespace {
 
 TEST(InitSource, ThePaddingTokensRowIsZero) {
-  DecoderConfig config = SmallGpt2Config(20, 8, 16, 32, 1, 2).decoder;
+  TransformerConfig config = SmallGpt2Config(20, 8, 16, 32, 1, 2).transformer;
   config.padding_token = 3;
-  const Model model = *BuildDecoder(config);
+  const Model model = *BuildTransformer(config);
   const ParameterSpec tokens = model.units[0]->parameters()[0];
   const int64_t width = tokens.shape[1];
   InitSource init(model, 1);

@@ -4,27 +4,27 @@
 
 #include <vector>
 
-#include "engine/layers/decoder.h"
-#include "tests/decoder_config.h"
+#include "engine/layers/transformer.h"
 #include "tests/torch/formula_weights.h"
 #include "tests/torch/golden_pairs.h"
 #include "tests/torch/golden_run.h"
 #include "tests/torch/golden_tokens.h"
+#include "tests/transformer_config.h"
 
 namespace spillway {
 namespace {
 
 std::vector<double> SmoothedLosses(const nlohmann::json& golden, bool on_nvme) {
   ModelConfig config = ConfigOf(golden["config"]);
-  config.decoder.label_smoothing = golden["factor"];
-  const Model model = *BuildDecoder(config.decoder);
+  config.transformer.label_smoothing = golden["factor"];
+  const Model model = *BuildTransformer(config.transformer);
   FormulaWeights weights(config);
   const int64_t steps = static_cast<int64_t>(golden["losses"].size());
-  if (config.decoder.encoder == nullptr) {
+  if (config.transformer.encoder == nullptr) {
     GoldenWindows data;
     return GoldenLosses(model, data, weights, {steps, 1, on_nvme});
   }
-  GoldenPairs data(config.decoder);
+  GoldenPairs data(config.transformer);
   return GoldenLosses(model, data, weights, {steps, 2, on_nvme, DType::kFloat32, 5e-4});
 }
 

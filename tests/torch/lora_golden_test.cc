@@ -10,16 +10,17 @@
 #include "engine/adapters/adapter_export.h"
 #include "engine/adapters/adapter_file.h"
 #include "engine/adapters/tied_logits.h"
-#include "engine/layers/decoder.h"
+#include "engine/generation/generator.h"
+#include "engine/layers/transformer.h"
 #include "engine/torch/adapted_model.h"
-#include "engine/torch/generator.h"
 #include "io/base/status.h"
-#include "tests/decoder_config.h"
 #include "tests/scratch_directory.h"
 #include "tests/torch/formula_weights.h"
+#include "tests/torch/golden_run.h"
 #include "tests/torch/golden_tokens.h"
 #include "tests/torch/in_memory_model.h"
 #include "tests/torch/training_run.h"
+#include "tests/transformer_config.h"
 
 namespace spillway {
 namespace {
@@ -56,7 +57,7 @@ class LoraGolden : public testing::TestWithParam<std::string> {
         UntieForAdapter(kGoldenFolder + std::string("lora/") + GetParam(), "", &config_);
     ASSERT_TRUE(untied.ok()) << untied;
     EXPECT_EQ(config_.untied, absl::EndsWith(GetParam(), "_apart"));
-    base_model_ = *BuildDecoder(config_.decoder);
+    base_model_ = *BuildTransformer(config_.transformer);
     const auto lora = ResolveLora({.directory = kGoldenFolder + std::string("lora/") + GetParam()},
                                   config_.shape);
     ASSERT_TRUE(lora.ok()) << lora.status();
@@ -143,8 +144,8 @@ class LoraGolden : public testing::TestWithParam<std::string> {
    public:
     explicit BaseWeights(const ModelConfig& config)
         : formula_(config),
-          head_(config.decoder.tied ? config.decoder.names.logits : ""),
-          tokens_(config.decoder.names.tokens) {}
+          head_(config.transformer.tied ? config.transformer.names.logits : ""),
+          tokens_(config.transformer.names.tokens) {}
     absl::Status Read(const std::string& name, uint64_t first, uint64_t count,
                       float* out) override {
       return formula_.Read(name == head_ ? tokens_ : name, first, count, out);
@@ -179,7 +180,7 @@ TEST_P(LoraGolden, PeftsAdapterGivesPeftsLogits) {
 class TrainedGolden : public LoraGolden {};
 
 TEST_P(TrainedGolden, TwentyFiveStepsFromItAreAsInPeft) {
-  const nlohmann::json saved = AdapterConfigJson(lora_, "/base", config_.decoder.conv1d);
+  const nlohmann::json saved = AdapterConfigJson(lora_, "/base", config_.transformer.conv1d);
   const std::string source = dir_ / "source";
   std::filesystem::create_directories(source);
   TrainHooks hooks;
@@ -196,7 +197,9 @@ TEST_P(TrainedGolden, TwentyFiveStepsFromItAreAsInPeft) {
   }
   ExpectTensors(dir_ / "adapter/adapter_model.safetensors", golden_["trained"]);
   ExpectTensors(dir_ / "merged/model.safetensors", golden_["merged"]);
-  EXPECT_EQ(Train25(Options(false)), found);
+  if (IsFamily(GetParam())) {
+    EXPECT_EQ(Train25(Options(false)), found);
+  }
   // What was saved is an adapter that this reads, too, of the same kind.
   const auto again = AdapterFile::Open(dir_ / "adapter");
   ASSERT_TRUE(again.ok()) << again.status();

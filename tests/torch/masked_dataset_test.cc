@@ -1,4 +1,4 @@
-#include "engine/torch/masked_dataset.h"
+#include "engine/datasets/masked_dataset.h"
 
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ class MaskedDatasetTest : public testing::Test {
   }
 
   const ScratchDirectory dir_;
-  DecoderConfig config_;
+  TransformerConfig config_;
   const std::unique_ptr<Tokenizer> tokenizer_ = MaskingTokenizer();
   std::unique_ptr<TokenSource> source_;
   std::unique_ptr<MaskedTexts> texts_;

@@ -11,14 +11,14 @@
 #include <set>
 
 #include "engine/data/window_sampler.h"
-#include "engine/layers/decoder.h"
+#include "engine/layers/transformer.h"
 #include "engine/numeric/gradient_loops.h"
 #include "engine/torch/block_attention.h"
 #include "engine/torch/describe_model.h"
-#include "tests/decoder_config.h"
 #include "tests/torch/host_device.h"
 #include "tests/torch/recording_kernels.h"
 #include "tests/torch/training_run.h"
+#include "tests/transformer_config.h"
 
 namespace spillway {
 namespace {
@@ -121,7 +121,8 @@ Model LookUps(bool sparse, bool tied) {
 }
 
 Model SmallGpt2(double dropout) {
-  return *BuildDecoder(SmallGpt2Config(kClasses, 16, kWidth, 48, 3, 3, Dropouts(dropout)).decoder);
+  return *BuildTransformer(
+      SmallGpt2Config(kClasses, 16, kWidth, 48, 3, 3, Dropouts(dropout)).transformer);
 }
 
 // An output that does not depend on the input: its parameter, as a view or copied.

@@ -10,12 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "engine/families/model_config.h"
-#include "engine/layers/decoder.h"
+#include "engine/layers/transformer.h"
 #include "engine/torch/init_source.h"
 #include "engine/weights/safetensors_model.h"
 #include "engine/weights/safetensors_writer.h"
-#include "tests/decoder_config.h"
 #include "tests/scratch_directory.h"
+#include "tests/transformer_config.h"
 
 namespace spillway {
 namespace {
@@ -32,7 +32,7 @@ using FakeFile = std::map<std::string, FileTensor>;
 class NamedWeights : public testing::Test {
  protected:
   NamedWeights() {
-    const Model model = *BuildDecoder(config_.decoder);
+    const Model model = *BuildTransformer(config_.transformer);
     InitSource init(model, 5);
     const auto add = [&](const std::vector<ParameterSpec>& specs) {
       for (const ParameterSpec& spec : specs) {
@@ -158,7 +158,7 @@ TEST_F(NamedWeights, NamesMissingUnexpectedAndMisshapenTensors) {
 }
 
 TEST_F(NamedWeights, ATensorOfAnotherSizeIsBegunAnewWhereThatIsAskedFor) {
-  const Model model = *BuildDecoder(config_.decoder);
+  const Model model = *BuildTransformer(config_.transformer);
   InitSource initial(model, 9);
   TensorNames names = TensorNamesOf(config_);
   FakeFile file = file_;
@@ -206,7 +206,7 @@ TEST_F(NamedWeights, RowsOfNewTokensAreTheMeanOfTheOthers) {
       file[stands_in ? "lm_head.weight" : kTokens] = embedding;
       (void)Open(file);  // writes the file, and refuses it
       TensorNames names = TensorNamesOf(config_);
-      names.grown = ParametersByToken(config_.decoder);
+      names.grown = ParametersByToken(config_.transformer);
       const auto source = OpenNamedWeights(names, model_.get());
       ASSERT_TRUE(source.ok()) << source.status();
       EXPECT_FALSE((*source)->Stored(kTokens));
@@ -238,7 +238,7 @@ TEST_F(NamedWeights, RowsOfNewTokensAreTheMeanOfTheOthers) {
     file[kTokens] = {shape, std::vector<float>(count)};
     (void)Open(file);
     TensorNames names = TensorNamesOf(config_);
-    names.grown = ParametersByToken(config_.decoder);
+    names.grown = ParametersByToken(config_.transformer);
     EXPECT_FALSE(OpenNamedWeights(names, model_.get()).ok());
   }
 }
@@ -270,7 +270,7 @@ TEST_F(NamedWeights, TensorsOfOtherHeadsAreLeftAsideAndThisOneBegunAnew) {
       file[absl::StrCat(c.prefix, rest)] = {shape, std::vector<float>(count, 1)};
     }
     (void)Open(file);
-    const Model model = *BuildDecoder(config_.decoder);
+    const Model model = *BuildTransformer(config_.transformer);
     InitSource initial(model, 5);
     const auto source = OpenNamedWeights(names, model_.get(), &initial);
     ASSERT_TRUE(source.ok()) << c.architecture << ": " << source.status();
@@ -278,7 +278,7 @@ TEST_F(NamedWeights, TensorsOfOtherHeadsAreLeftAsideAndThisOneBegunAnew) {
     ASSERT_TRUE((*source)->Read(names.head, 0, 88, head.data()).ok());
     ASSERT_TRUE(initial.Read(names.head, 0, 88, drawn.data()).ok());
     EXPECT_EQ(head, drawn);
-    ASSERT_TRUE((*source)->Read(config_.decoder.names.tokens, 0, 1, token.data()).ok());
+    ASSERT_TRUE((*source)->Read(config_.transformer.names.tokens, 0, 1, token.data()).ok());
     EXPECT_EQ(token[0], 1);
     // A model that is what its config says has no such tensors, and has its head.
     config_ = *ParseModelConfig(document);
@@ -293,7 +293,7 @@ TEST_F(NamedWeights, AnUnknownNameIsNotFound) {
 }
 
 TEST_F(NamedWeights, InitialValuesDependOnSeedNameAndElementAlone) {
-  const Model model = *BuildDecoder(config_.decoder);
+  const Model model = *BuildTransformer(config_.transformer);
   InitSource init(model, 5), other(model, 6);
   const std::string name = "transformer.h.0.mlp.c_fc.weight";
   std::vector<float> whole(96), piece(40), different(96);

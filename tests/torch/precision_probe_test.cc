@@ -9,7 +9,7 @@
 
 #include "engine/families/model_config.h"
 #include "engine/layers/build_model.h"
-#include "engine/layers/decoder.h"
+#include "engine/layers/transformer.h"
 #include "engine/torch/describe_model.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -26,7 +26,7 @@ constexpr NativeProducts kHasBf16 = {.bf16 = true, .avx512 = true};
 
 ModelDescription Described(const nlohmann::json& config) {
   const auto document = ParseStrictJson(config.dump(), "config.json");
-  return *DescribeModel(*BuildDecoder(ParseModelConfig(*document)->decoder));
+  return *DescribeModel(*BuildTransformer(ParseModelConfig(*document)->transformer));
 }
 
 ModelDescription Gpt2(int64_t vocabulary, int64_t width, int64_t layers) {

@@ -12,11 +12,11 @@
 #include "engine/torch/forward_pass.h"
 #include "engine/torch/open_compute.h"
 #include "engine/weights/safetensors.h"
-#include "tests/decoder_config.h"
 #include "tests/scratch_directory.h"
 #include "tests/torch/formula_weights.h"
 #include "tests/torch/golden_run.h"
 #include "tests/torch/in_memory_model.h"
+#include "tests/transformer_config.h"
 
 namespace spillway {
 namespace {

@@ -17,9 +17,9 @@
 #include "engine/numeric/simd_dispatch.h"
 #include "io/base/format_bytes.h"
 #include "swap/plan/planner.h"
-#include "tests/decoder_config.h"
 #include "tests/scratch_directory.h"
 #include "tests/torch/training_run.h"
+#include "tests/transformer_config.h"
 
 namespace spillway {
 
@@ -31,6 +31,9 @@ inline ModelConfig SmallConfig(double dropout = 0.1, int64_t vocabulary = kVocab
   return SmallGpt2Config(vocabulary, kSeqLen, 64, 4 * 64, 3, 4, Dropouts(dropout));
 }
 
+// Each format of state passes one suite with every change: bf16, fp16, and of moments and masters
+// what is narrower. The full product of formats and suites are the classes named ...MoreFormats,
+// which tools/test all runs.
 class SameBits : public testing::Test {
  protected:
   explicit SameBits(ModelConfig config = SmallConfig()) : config_(std::move(config)) {
@@ -135,7 +138,7 @@ class SameBits : public testing::Test {
   }
 
   const ModelConfig config_;
-  const Model model_ = *BuildDecoder(config_.decoder);
+  const Model model_ = *BuildTransformer(config_.transformer);
   const ScratchDirectory dir_;
   std::optional<DType> compute_;
   bool layers_in_fp8_ = false;

@@ -1,6 +1,6 @@
 // Rows of whole samples: what they hold, that samples are as if alone, and the promises about bits
 // where micro-batches differ in size.
-#include "engine/torch/sample_dataset.h"
+#include "engine/datasets/sample_dataset.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -118,8 +118,8 @@ TEST_F(SampleDatasetTest, TheLargestIsThatOfTheLongestRowThereIs) {
 
 // Weights large enough for attention to tell one token from another.
 InMemoryModel WithWideWeights(ModelConfig config) {
-  config.decoder.init_std = 0.3;
-  const Model model = *BuildDecoder(config.decoder);
+  config.transformer.init_std = 0.3;
+  const Model model = *BuildTransformer(config.transformer);
   InitSource init(model, 7);
   return InMemoryModel(model, init);
 }

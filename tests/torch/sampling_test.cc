@@ -1,4 +1,4 @@
-#include "engine/torch/sampling.h"
+#include "engine/generation/sampling.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -1,5 +1,5 @@
 // From .jsonl with prompts to labels, and what a run makes of windows without any.
-#include "engine/torch/token_dataset.h"
+#include "engine/datasets/token_dataset.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/decoder_config.h"
 #include "tests/scratch_directory.h"
 #include "tests/torch/training_run.h"
+#include "tests/transformer_config.h"
 
 namespace spillway {
 namespace {
@@ -30,7 +30,7 @@ class TokenDatasetTest : public testing::Test {
   // Two steps of one window each.
   RunOutcome Run(TokenDataset& data, TokenDataset* evaluation, DType dtype, double clip) {
     const ModelConfig config = SmallGpt2Config(256, 16, 16, 64, 1, 2, Dropouts(0.1));
-    const Model model = *BuildDecoder(config.decoder);
+    const Model model = *BuildTransformer(config.transformer);
     TrainOptions options;
     options.output = dir_ / absl::StrCat("run-", std::string(DTypeName(dtype)), "-", clip > 0);
     options.device_memory_bytes = options.host_memory_bytes = uint64_t{64} << 20;

@@ -8,8 +8,8 @@
 
 #include "absl/strings/match.h"
 #include "engine/data/token_source.h"
+#include "engine/datasets/token_dataset.h"
 #include "engine/families/model_config.h"
-#include "engine/torch/token_dataset.h"
 #include "engine/weights/named_weights.h"
 #include "engine/weights/safetensors.h"
 #include "engine/weights/safetensors_model.h"
@@ -57,13 +57,13 @@ class TrainGolden : public testing::Test {
 
   RunOutcome Run(DType dtype) {
     const ModelConfig config = *ReadModelConfig(kGolden);
-    const Model model = *BuildDecoder(config.decoder);
+    const Model model = *BuildTransformer(config.transformer);
     const auto files = *SafetensorsModel::Open(kGolden);
     const auto weights = *OpenNamedWeights(TensorNamesOf(config), files.get());
     const int64_t seq_len = expected_["hyperparameters"]["seq_len"];
     TokenSourceOptions tokens;
     tokens.files = {absl::StrCat(kGolden, "/tokens.bin")};
-    tokens.vocabulary = config.decoder.vocabulary;
+    tokens.vocabulary = config.transformer.vocabulary;
     tokens.window_tokens = seq_len;
     const auto source = *TokenSource::Open(tokens);
     TokenDataset data(source.get(), seq_len);

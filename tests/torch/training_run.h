@@ -16,7 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/inspect/inspect_run.h"
-#include "engine/layers/decoder.h"
+#include "engine/layers/transformer.h"
 #include "engine/torch/train.h"
 #include "engine/weights/export_weights.h"
 #include "engine/weights/state_source.h"

@@ -134,7 +134,7 @@ class TiedLogits : public testing::Test {
   absl::StatusOr<bool> StaysTied(const std::string& family) {
     ModelConfig config = Tied(family);
     RETURN_IF_ERROR(UntieForAdapter(scratch_.path(), scratch_ / "none", &config));
-    EXPECT_EQ(config.untied, !config.decoder.tied);
+    EXPECT_EQ(config.untied, !config.transformer.tied);
     EXPECT_EQ(config.original.contains("tie_word_embeddings") &&
                   config.original["tie_word_embeddings"] == false,
               config.untied);

@@ -8,8 +8,8 @@
 #include "engine/families/resnet_config.h"
 #include "engine/weights/safetensors_writer.h"
 #include "io/file_system.h"
-#include "tests/decoder_config.h"
 #include "tests/scratch_directory.h"
+#include "tests/transformer_config.h"
 
 namespace spillway {
 namespace {

@@ -42,7 +42,7 @@ class MaskedTextsTest : public testing::Test {
   }
 
   const ScratchDirectory dir_;
-  DecoderConfig config_;
+  TransformerConfig config_;
   std::unique_ptr<Tokenizer> tokenizer_ = MaskingTokenizer();
   std::unique_ptr<TokenSource> source_;
 };

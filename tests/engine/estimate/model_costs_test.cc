@@ -1,7 +1,7 @@
 #include "engine/estimate/model_costs.h"
 
 #include "engine/families/read_model_shape.h"
-#include "engine/plan/product_blocks.h"
+#include "engine/numeric/product_blocks.h"
 #include "gtest/gtest.h"
 #include "io/base/format_bytes.h"
 

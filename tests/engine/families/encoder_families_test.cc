@@ -32,16 +32,16 @@ std::string Objection(const nlohmann::json& more) {
 }
 
 TEST(EncoderConfig, LabelsComeFromTheirNamesOrTheirNumber) {
-  EXPECT_THAT(ParseBert({})->decoder.classifier->labels, ElementsAre("LABEL_0", "LABEL_1"));
-  EXPECT_THAT(ParseBert({{"num_labels", 3}})->decoder.classifier->labels,
+  EXPECT_THAT(ParseBert({})->transformer.classifier->labels, ElementsAre("LABEL_0", "LABEL_1"));
+  EXPECT_THAT(ParseBert({{"num_labels", 3}})->transformer.classifier->labels,
               ElementsAre("LABEL_0", "LABEL_1", "LABEL_2"));
   const ModelConfig named = *ParseBert({{"id2label", {{"1", "b"}, {"0", "a"}}}});
-  EXPECT_THAT(named.decoder.classifier->labels, ElementsAre("a", "b"));
-  EXPECT_FALSE(named.decoder.classifier->problem);
+  EXPECT_THAT(named.transformer.classifier->labels, ElementsAre("a", "b"));
+  EXPECT_FALSE(named.transformer.classifier->problem);
   const ModelConfig number = *ParseBert({{"id2label", {{"0", "score"}}}});
-  EXPECT_EQ(number.decoder.classifier->problem, ClassifierProblem::kRegression);
+  EXPECT_EQ(number.transformer.classifier->problem, ClassifierProblem::kRegression);
   const ModelConfig many = *ParseBert({{"problem_type", "multi_label_classification"}});
-  EXPECT_EQ(many.decoder.classifier->problem, ClassifierProblem::kMultiLabel);
+  EXPECT_EQ(many.transformer.classifier->problem, ClassifierProblem::kMultiLabel);
   EXPECT_EQ(ExportedConfig(many)["problem_type"], "multi_label_classification");
 }
 
@@ -80,7 +80,7 @@ TEST(EncoderConfig, LabelsThatRepeatOrAreIncompleteAreWarnedOf) {
   for (const auto& c : cases) {
     const auto config = ParseBert(c.keys);
     ASSERT_TRUE(config.ok()) << config.status();
-    EXPECT_EQ(config->decoder.classifier->labels, c.labels) << c.keys;
+    EXPECT_EQ(config->transformer.classifier->labels, c.labels) << c.keys;
     if (*c.warning == '\0') {
       EXPECT_THAT(config->warnings, IsEmpty()) << c.keys;
     } else {
@@ -96,10 +96,10 @@ TEST(EncoderConfig, RobertaByOtherNamesHasItsTensors) {
         std::tuple("data2vec-text", "Data2VecText", "data2vec_text.")}) {
     const std::string masked = std::string(stem) + "ForMaskedLM";
     const ModelConfig config = *ParseEncoder(type, masked.c_str(), {});
-    EXPECT_TRUE(config.decoder.masked);
-    EXPECT_TRUE(config.decoder.positions_skip_padding);
-    EXPECT_EQ(config.decoder.vocabulary, 30522);
-    EXPECT_EQ(config.decoder.names.tokens,
+    EXPECT_TRUE(config.transformer.masked);
+    EXPECT_TRUE(config.transformer.positions_skip_padding);
+    EXPECT_EQ(config.transformer.vocabulary, 30522);
+    EXPECT_EQ(config.transformer.names.tokens,
               std::string(prefix) + "embeddings.word_embeddings.weight");
     EXPECT_EQ(TensorNamesOf(config).base_prefix, prefix);
     EXPECT_EQ(ExportedConfig(config)["architectures"][0], masked);
@@ -122,26 +122,26 @@ TEST(EncoderConfig, WhatContradictsItselfOrIsNotBuiltIsNamed) {
 
 TEST(EncoderConfig, DropoutsAreTransformers) {
   const ModelConfig bert = *ParseBert({{"hidden_dropout_prob", 0.3}});
-  EXPECT_EQ(bert.decoder.classifier->dropout, 0.3);
-  EXPECT_EQ(bert.decoder.classifier->input_dropout, 0);
-  EXPECT_EQ(bert.decoder.attention_dropout, 0.1);
-  EXPECT_EQ(ParseBert({{"classifier_dropout", 0.0}})->decoder.classifier->dropout, 0);
+  EXPECT_EQ(bert.transformer.classifier->dropout, 0.3);
+  EXPECT_EQ(bert.transformer.classifier->input_dropout, 0);
+  EXPECT_EQ(bert.transformer.attention_dropout, 0.1);
+  EXPECT_EQ(ParseBert({{"classifier_dropout", 0.0}})->transformer.classifier->dropout, 0);
   const ModelConfig roberta =
       *ParseEncoder("roberta", "RobertaForSequenceClassification", {{"classifier_dropout", 0.2}});
-  EXPECT_EQ(roberta.decoder.classifier->input_dropout, 0.2);
-  EXPECT_EQ(roberta.decoder.classifier->dropout, 0.2);
+  EXPECT_EQ(roberta.transformer.classifier->input_dropout, 0.2);
+  EXPECT_EQ(roberta.transformer.classifier->dropout, 0.2);
   const ModelConfig distilbert =
       *ParseEncoder("distilbert", "DistilBertForSequenceClassification", {{"dropout", 0.05}});
-  EXPECT_EQ(distilbert.decoder.classifier->dropout, 0.2);
-  EXPECT_EQ(distilbert.decoder.residual_dropout, 0.05);
-  EXPECT_FALSE(distilbert.decoder.attention_output_dropout);
+  EXPECT_EQ(distilbert.transformer.classifier->dropout, 0.2);
+  EXPECT_EQ(distilbert.transformer.residual_dropout, 0.05);
+  EXPECT_FALSE(distilbert.transformer.attention_output_dropout);
 }
 
 TEST(EncoderConfig, TheArchitectureSaysTheTask) {
   const ModelConfig tokens =
       *ParseEncoder("bert", "BertForTokenClassification", {{"id2label", {{"0", "O"}}}});
-  EXPECT_TRUE(tokens.decoder.classifier->of_tokens);
-  EXPECT_EQ(tokens.decoder.classifier->problem, ClassifierProblem::kSingleLabel);
+  EXPECT_TRUE(tokens.transformer.classifier->of_tokens);
+  EXPECT_EQ(tokens.transformer.classifier->problem, ClassifierProblem::kSingleLabel);
   EXPECT_EQ(ExportedConfig(tokens)["architectures"][0], "BertForTokenClassification");
   EXPECT_FALSE(ExportedConfig(tokens).contains("problem_type"));
   EXPECT_EQ(TensorNamesOf(tokens).shapes.count("bert.pooler.dense.weight"), 0u);
@@ -150,8 +150,8 @@ TEST(EncoderConfig, TheArchitectureSaysTheTask) {
       TensorNamesOf(*ParseEncoder("roberta", "RobertaForSequenceClassification", {})).other_heads,
       testing::IsSupersetOf({"classifier.weight", "classifier.bias"}));
   const ModelConfig masked = *ParseEncoder("roberta", "RobertaForMaskedLM", {});
-  EXPECT_TRUE(masked.decoder.masked);
-  EXPECT_FALSE(masked.decoder.classifier);
+  EXPECT_TRUE(masked.transformer.masked);
+  EXPECT_FALSE(masked.transformer.classifier);
   EXPECT_EQ(ExportedConfig(masked)["architectures"][0], "RobertaForMaskedLM");
 }
 
@@ -167,7 +167,7 @@ TEST(EncoderConfig, ATaskThatIsGivenTakesThePlaceOfTheArchitecture) {
     const ModelConfig config = *parse(keys, ModelTask::kClassify);
     EXPECT_EQ(config.task(), ModelTask::kClassify);
     EXPECT_THAT(config.unsupported, IsEmpty());
-    EXPECT_EQ(config.decoder.classifier->labels.size(), 3u);
+    EXPECT_EQ(config.transformer.classifier->labels.size(), 3u);
     EXPECT_EQ(ExportedConfig(config)["architectures"],
               nlohmann::json::array({"BertForSequenceClassification"}));
     EXPECT_EQ(TensorNamesOf(config).shapes.count("classifier.weight"), 1u);
@@ -178,7 +178,7 @@ TEST(EncoderConfig, ATaskThatIsGivenTakesThePlaceOfTheArchitecture) {
 
   // What the file is for already stays as it is.
   const nlohmann::json words = {{"architectures", {"BertForTokenClassification"}}};
-  EXPECT_TRUE(parse(words, ModelTask::kClassify)->decoder.classifier->of_tokens);
+  EXPECT_TRUE(parse(words, ModelTask::kClassify)->transformer.classifier->of_tokens);
   const nlohmann::json bare = {{"model_type", "resnet"}, {"architectures", {"ResNetModel"}}};
   EXPECT_EQ(parse(bare, ModelTask::kClassifyImage)->original["architectures"][0], "ResNetModel");
 

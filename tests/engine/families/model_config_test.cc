@@ -90,15 +90,15 @@ TEST(ModelConfigKeys, QuantisedWeightsAreNamedByWhoHasQuantisedThem) {
 
 TEST(Gpt2Config, DefaultsAreTransformers) {
   const ModelConfig config = *Parse(R"({"model_type": "gpt2"})");
-  EXPECT_EQ(config.decoder.vocabulary, 50257);
-  EXPECT_EQ(config.decoder.positions, 1024);
-  EXPECT_EQ(config.decoder.hidden, 768);
-  EXPECT_EQ(config.decoder.layers, 12);
-  EXPECT_EQ(config.decoder.heads, 12);
-  EXPECT_EQ(config.decoder.intermediate, 3072);
-  EXPECT_EQ(config.decoder.activation, Activation::kGeluTanh);
-  EXPECT_EQ(config.decoder.attention_dropout, 0.1);
-  EXPECT_TRUE(config.decoder.tied);
+  EXPECT_EQ(config.transformer.vocabulary, 50257);
+  EXPECT_EQ(config.transformer.positions, 1024);
+  EXPECT_EQ(config.transformer.hidden, 768);
+  EXPECT_EQ(config.transformer.layers, 12);
+  EXPECT_EQ(config.transformer.heads, 12);
+  EXPECT_EQ(config.transformer.intermediate, 3072);
+  EXPECT_EQ(config.transformer.activation, Activation::kGeluTanh);
+  EXPECT_EQ(config.transformer.attention_dropout, 0.1);
+  EXPECT_TRUE(config.transformer.tied);
   EXPECT_EQ(config.shape.model.parameter_count(), 124439808);
 }
 
@@ -111,28 +111,28 @@ TEST(Gpt2Config, ReadsEveryKey) {
       "scale_attn_by_inverse_layer_idx": true, "reorder_and_upcast_attn": true,
       "tie_word_embeddings": false, "torch_dtype": "float32", "summary_type": "cls_index",
       "task_specific_params": {"text-generation": {"max_length": 50}}})");
-  EXPECT_EQ(config.decoder.intermediate, 100);
-  EXPECT_EQ(config.decoder.activation, Activation::kQuickGelu);
-  EXPECT_EQ(config.decoder.residual_dropout, 0.2);
-  EXPECT_EQ(config.decoder.embedding_dropout, 0);
-  EXPECT_EQ(config.decoder.attention_dropout, 0.3);
-  EXPECT_EQ(config.decoder.norm_epsilon, 1e-6);
-  EXPECT_EQ(config.decoder.init_std, 0.01);
-  EXPECT_EQ(config.decoder.score_scale, 1);
-  EXPECT_TRUE(config.decoder.scale_by_layer);
-  EXPECT_TRUE(config.decoder.fp32_scores);
-  EXPECT_FALSE(config.decoder.tied);
+  EXPECT_EQ(config.transformer.intermediate, 100);
+  EXPECT_EQ(config.transformer.activation, Activation::kQuickGelu);
+  EXPECT_EQ(config.transformer.residual_dropout, 0.2);
+  EXPECT_EQ(config.transformer.embedding_dropout, 0);
+  EXPECT_EQ(config.transformer.attention_dropout, 0.3);
+  EXPECT_EQ(config.transformer.norm_epsilon, 1e-6);
+  EXPECT_EQ(config.transformer.init_std, 0.01);
+  EXPECT_EQ(config.transformer.score_scale, 1);
+  EXPECT_TRUE(config.transformer.scale_by_layer);
+  EXPECT_TRUE(config.transformer.fp32_scores);
+  EXPECT_FALSE(config.transformer.tied);
   EXPECT_THAT(config.warnings, testing::IsEmpty());
 }
 
 TEST(Gpt2Config, TakesTransformersOtherNames) {
   const ModelConfig config = *Parse(R"({"model_type": "gpt2", "hidden_size": 24, "n_inner": null,
       "num_attention_heads": 2, "num_hidden_layers": 5, "max_position_embeddings": 7})");
-  EXPECT_EQ(config.decoder.hidden, 24);
-  EXPECT_EQ(config.decoder.heads, 2);
-  EXPECT_EQ(config.decoder.layers, 5);
-  EXPECT_EQ(config.decoder.positions, 7);
-  EXPECT_EQ(config.decoder.intermediate, 96);
+  EXPECT_EQ(config.transformer.hidden, 24);
+  EXPECT_EQ(config.transformer.heads, 2);
+  EXPECT_EQ(config.transformer.layers, 5);
+  EXPECT_EQ(config.transformer.positions, 7);
+  EXPECT_EQ(config.transformer.intermediate, 96);
   const auto contradiction = Parse(R"({"model_type": "gpt2", "hidden_size": 24, "n_embd": 48})");
   EXPECT_THAT(contradiction.status().message(),
               AllOf(HasSubstr("n_embd"), HasSubstr("hidden_size")));
@@ -211,13 +211,13 @@ TEST(ReadModelConfig, WhetherAnUnscaledT5IsTiedIsSeenInItsWeights) {
     return *ReadModelConfig(dir.path());
   };
   const ModelConfig tied = read("shared.weight");
-  EXPECT_TRUE(tied.decoder.tied);
-  EXPECT_EQ(tied.decoder.logits_scale, 1);
-  EXPECT_FALSE(read("lm_head.weight").decoder.tied);
+  EXPECT_TRUE(tied.transformer.tied);
+  EXPECT_EQ(tied.transformer.logits_scale, 1);
+  EXPECT_FALSE(read("lm_head.weight").transformer.tied);
   // A run, beside whose config there are no weights, goes on with what was seen.
   ASSERT_TRUE(RemoveIfThere(FileSystem::Real(), dir / "model.safetensors").ok());
   write("config.json", ExportedConfig(tied).dump());
-  EXPECT_TRUE(ReadModelConfig(dir.path())->decoder.tied);
+  EXPECT_TRUE(ReadModelConfig(dir.path())->transformer.tied);
 }
 
 // Google's say that they are not, and transformers 5 writes that all are.
@@ -235,7 +235,7 @@ TEST(ReadModelConfig, WhetherAnMt5IsTiedIsSeenInItsWeights) {
       write("model.safetensors",
             std::string(reinterpret_cast<const char*>(&size), sizeof size) + header);
     }
-    return ReadModelConfig(dir.path())->decoder;
+    return ReadModelConfig(dir.path())->transformer;
   };
   const char* const kTied = R"(, "tie_word_embeddings": true)";
   const char* const kUntied = R"(, "tie_word_embeddings": false)";
@@ -314,7 +314,7 @@ TEST(Phi3Config, HasFusedMatricesAndRopeWithFactorsForLongTexts) {
       "short_factor": [1, 1.5], "long_factor": [2, 3]})");
   ASSERT_TRUE(phi3.ok()) << phi3.status();
   EXPECT_THAT(phi3->warnings, testing::IsEmpty());
-  const DecoderConfig& c = phi3->decoder;
+  const TransformerConfig& c = phi3->transformer;
   EXPECT_EQ(c.residual_dropout, 0.25);
   EXPECT_EQ(c.embedding_dropout, 0) << "transformers' class does not apply it";
   EXPECT_EQ(c.windows.front(), 7);
@@ -342,7 +342,7 @@ TEST(RotaryKeys, AnOddNumberOfTurnedElementsKeepsItsLengthsOfWaves) {
   // transformers: waves of base^(2 i / 5), and six elements of the twenty are turned.
   EXPECT_EQ(Parse(R"({"model_type": "gpt_neox", "hidden_size": 80, "num_attention_heads": 4,
       "vocab_size": 50, "num_hidden_layers": 1, "rotary_pct": 0.25})")
-                ->decoder.rotary.size,
+                ->transformer.rotary.size,
             5);
   const auto odd = Small("llama", R"(, "head_dim": 5)");
   EXPECT_THAT(odd.status().message(), HasSubstr("even number of turned elements a head, not 5"));
@@ -358,15 +358,15 @@ TEST(RotaryKeys, GptNeoxsOwnNamesCount) {
   const auto again = Small("gpt_neox", alone + R"(, "rope_parameters": {"rope_type": "default",
       "rope_theta": 10000, "partial_rotary_factor": 0.25})");
   EXPECT_THAT(again->unsupported, testing::IsEmpty());
-  EXPECT_EQ(again->decoder.rotary.base, 10000);
+  EXPECT_EQ(again->transformer.rotary.base, 10000);
 }
 
 TEST(RotaryKeys, TheOriginalPositionsBesideTheObjectCountMore) {
   const std::string inner = R"(, "rope_scaling": {"rope_type": "llama3", "factor": 8.0,
       "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16})";
-  EXPECT_EQ(Small("llama", inner)->decoder.rotary.positions, 16);
+  EXPECT_EQ(Small("llama", inner)->transformer.rotary.positions, 16);
   const auto both = Small("llama", inner + R"(, "original_max_position_embeddings": 8)");
-  EXPECT_EQ(both->decoder.rotary.positions, 8);
+  EXPECT_EQ(both->transformer.rotary.positions, 8);
   EXPECT_THAT(both->warnings, testing::IsEmpty());
 }
 
@@ -380,32 +380,51 @@ TEST(RotaryKeys, KeysInsideTheObjectAreWatched) {
   // An empty one says nothing.
   const auto empty = Small("llama", R"(, "rope_scaling": {},
       "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 500.0})");
-  EXPECT_EQ(empty->decoder.rotary.factor, 2);
-  EXPECT_EQ(empty->decoder.rotary.base, 500);
+  EXPECT_EQ(empty->transformer.rotary.factor, 2);
+  EXPECT_EQ(empty->transformer.rotary.base, 500);
+}
+
+// tests/torch/decoder_golden_test.cc holds the first of each to the numbers of transformers.
+TEST(LlamaConfig, OtherSpellingsAreTheSameModel) {
+  const std::string heads = R"(, "num_key_value_heads": 2)";
+  TransformerConfig mistral =
+      Small("mistral", heads + R"(, "sliding_window": null, "max_position_embeddings": 64)")
+          ->transformer;
+  mistral.model_type = "llama";
+  EXPECT_TRUE(mistral == Small("llama", heads + R"(, "max_position_embeddings": 64)")->transformer);
+  EXPECT_FALSE(mistral ==
+               Small("llama", heads + R"(, "max_position_embeddings": 32)")->transformer);
+  const auto scaled = [&](const std::string& spelling) {
+    return Small("llama", heads + spelling)->transformer;
+  };
+  const auto linear = scaled(R"(, "rope_scaling": {"rope_type": "linear", "factor": 4.0})");
+  EXPECT_EQ(linear.rotary.factor, 4);
+  EXPECT_TRUE(linear == scaled(R"(, "rope_scaling": {"type": "linear", "factor": 4.0})"));
+  EXPECT_TRUE(linear == scaled(R"(, "rope_parameters": {"rope_type": "linear", "factor": 4.0})"));
 }
 
 TEST(LlamaConfig, WindowsAndHeadsDefaultAsTransformersHasThem) {
   const std::string slides = R"(, "use_sliding_window": true, "max_window_layers": 0,
       "num_key_value_heads": 2)";
-  EXPECT_THAT(Small("qwen2", slides + R"(, "sliding_window": 7)")->decoder.windows,
+  EXPECT_THAT(Small("qwen2", slides + R"(, "sliding_window": 7)")->transformer.windows,
               ElementsAre(7, 7, 7));
-  EXPECT_THAT(Small("qwen2", slides + R"(, "sliding_window": null)")->decoder.windows,
+  EXPECT_THAT(Small("qwen2", slides + R"(, "sliding_window": null)")->transformer.windows,
               ElementsAre(0, 0, 0));
-  EXPECT_EQ(Small("mistral", R"(, "num_key_value_heads": null)")->decoder.key_value_heads, 4);
+  EXPECT_EQ(Small("mistral", R"(, "num_key_value_heads": null)")->transformer.key_value_heads, 4);
   for (const char* type : {"qwen2", "qwen3"}) {
     EXPECT_THAT(Small(type, "").status().message(),
                 HasSubstr("num_key_value_heads 32 does not divide 4 heads"));
-    EXPECT_EQ(Small(type, R"(, "num_key_value_heads": null)")->decoder.key_value_heads, 4);
+    EXPECT_EQ(Small(type, R"(, "num_key_value_heads": null)")->transformer.key_value_heads, 4);
   }
 }
 
 TEST(OptConfig, ItsPaddingTokenIsOneUnlessTheFileSaysNone) {
   const std::string sizes = R"({"model_type": "opt", "vocab_size": 9, "hidden_size": 8,
       "num_hidden_layers": 1, "num_attention_heads": 2)";
-  EXPECT_EQ(Parse(sizes + "}")->decoder.padding_token, 1);
-  EXPECT_EQ(Parse(sizes + R"(, "pad_token_id": 4})")->decoder.padding_token, 4);
-  EXPECT_EQ(Parse(sizes + R"(, "pad_token_id": -2})")->decoder.padding_token, 7);
-  EXPECT_EQ(Parse(sizes + R"(, "pad_token_id": null})")->decoder.padding_token, std::nullopt);
+  EXPECT_EQ(Parse(sizes + "}")->transformer.padding_token, 1);
+  EXPECT_EQ(Parse(sizes + R"(, "pad_token_id": 4})")->transformer.padding_token, 4);
+  EXPECT_EQ(Parse(sizes + R"(, "pad_token_id": -2})")->transformer.padding_token, 7);
+  EXPECT_EQ(Parse(sizes + R"(, "pad_token_id": null})")->transformer.padding_token, std::nullopt);
 }
 
 TEST(Gpt2Config, AMissingFileIsNotFound) {
