@@ -9,7 +9,8 @@
 namespace spillway {
 namespace {
 
-// One component's blocks. It lies in libjpeg's memory of the picture, which runs no destructor.
+// One component's blocks. It lies in libjpeg's memory of the object, which runs no destructor, and
+// which DestroyCoefficients still finds; jpeg_finish_decompress frees that of the picture.
 struct CoefficientArray {
   char* memory = nullptr;
   size_t bytes = 0;
@@ -30,8 +31,8 @@ CoefficientKeeper& KeeperOf(j_common_ptr info) {
 
 jvirt_barray_ptr MakeCoefficients(j_common_ptr info, int, boolean, JDIMENSION blocks_per_row,
                                   JDIMENSION row_count, JDIMENSION) {
-  auto* const array =
-      new (info->mem->alloc_small(info, JPOOL_IMAGE, sizeof(CoefficientArray))) CoefficientArray;
+  auto* const array = new (info->mem->alloc_small(info, JPOOL_PERMANENT, sizeof(CoefficientArray)))
+      CoefficientArray;
   array->row_bytes = blocks_per_row * sizeof(JBLOCK);
   array->bytes = array->row_bytes * row_count;
   // Zero from the kernel, as libjpeg wants them.

@@ -161,7 +161,12 @@ absl::StatusOr<std::optional<std::string>> ReadStoreReply(absl::string_view repl
   const absl::string_view text = reply.substr(kStoreReplyHeader);
   if (outcome == kHasText) return std::string(text);
   if (outcome == kHasNone) return std::nullopt;
-  return absl::Status(static_cast<absl::StatusCode>(outcome - kHasFailed), text);
+  const uint32_t code = outcome - kHasFailed;
+  constexpr auto kLastCode = static_cast<uint32_t>(absl::StatusCode::kUnauthenticated);
+  if (code == 0 || code > kLastCode) {
+    return absl::DataLossError(absl::StrCat("rank 0 answers with ", outcome, ", which is nothing"));
+  }
+  return absl::Status(static_cast<absl::StatusCode>(code), text);
 }
 
 }  // namespace spillway

@@ -77,7 +77,8 @@ std::string AnswerStoreRequest(absl::string_view request, RankStore& store);
 
 // Number of bytes after a reply's header; kDataLoss beyond the bound.
 absl::StatusOr<size_t> StoreReplyBody(absl::string_view header);
-// The reply's text, nullopt if there is none, or the error. REQUIRES: a whole reply.
+// The reply's text, nullopt if there is none, or the error; kDataLoss if the reply has no known
+// outcome. REQUIRES: a whole reply.
 absl::StatusOr<std::optional<std::string>> ReadStoreReply(absl::string_view reply);
 
 }  // namespace spillway

@@ -603,6 +603,7 @@ def network():
     accepted("rank_replies", "text", struct.pack("<II", 0, 5) + b"rank0")
     accepted("rank_replies", "none", struct.pack("<II", 1, 0))
     write("rank_replies", "error", struct.pack("<II", 2 + 3, 2) + b"no")
+    write("rank_replies", "no_code", struct.pack("<II", 2, 0))
     write("rank_replies", "endless", struct.pack("<II", 0, (1 << 32) - 1))
 
 

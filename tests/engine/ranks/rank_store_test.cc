@@ -70,6 +70,16 @@ TEST(RankStore, LengthsAreBounded) {
   EXPECT_FALSE(table.SetIfAbsent(std::string(kMostStoreKeyBytes + 1, 'x'), "").ok());
 }
 
+TEST(RankStore, AReplyOfNoKnownOutcomeIsAnError) {
+  for (const char outcome : {2, 19, 20, 127}) {
+    const auto reply = ReadStoreReply(std::string(1, outcome) + std::string(7, '\0'));
+    EXPECT_TRUE(absl::IsDataLoss(reply.status())) << int{outcome} << reply.status();
+  }
+  EXPECT_TRUE(absl::IsDataLoss(ReadStoreReply("\xff\xff\xff\xff" + std::string(4, '\0')).status()));
+  EXPECT_TRUE(absl::IsUnauthenticated(
+      ReadStoreReply(std::string(1, 2 + 16) + std::string(7, '\0')).status()));
+}
+
 TEST(RankStore, ATableIsFullOnce) {
   RankTable table;
   absl::Status status;

@@ -3,6 +3,8 @@
 #include <signal.h>
 
 #include "engine/base/stop_signal.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
 #include "tests/engine/data/tokenizer_testing.h"
 
 namespace spillway {
