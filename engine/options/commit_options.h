@@ -1,4 +1,4 @@
-// What a run leaves behind, and what it goes on from. Plain values.
+// Options of commits, resume and the run's output. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -8,28 +8,28 @@
 namespace spillway {
 
 // --commit-every auto: seconds between commits, extended if needed so that commits cost at most
-// this part of the run's time.
+// this fraction of the run's time.
 inline constexpr double kAutoCommitSeconds = 15 * 60;
 inline constexpr double kAutoCommitCostPart = 0.01;
 
 struct CommitOptions {
-  // Beside the commits at a signal and at the end: steps, or time, between two; 0: neither.
+  // Steps or time between commits, besides those at a signal and at the end; both 0: none.
   int64_t commit_every = 0;
-  double commit_part = 0;  // above 0: commit_every becomes this part of the run's steps
+  double commit_part = 0;  // above 0: commit_every becomes this fraction of the run's steps
   double commit_seconds = 0;
-  double commit_cost_part = 0;  // of the time that commits by time may cost; 0: whatever they do
+  double commit_cost_part = 0;  // fraction of time that timed commits may cost; 0: unlimited
   bool no_commit = false;
   bool resume = false;
   bool overwrite = false;                 // remove an earlier run of OUTPUT
-  std::vector<std::string> allow_change;  // what --resume may change, of ChangeableNames
+  std::vector<std::string> allow_change;  // settings that --resume may change (ChangeableNames)
   std::string persist;
   int keep = 1;
 
-  // Where the model's files are: a commit's that are read in place and are not where they were are
-  // looked for here. Empty: nowhere.
+  // Directory of the model's files: searched for weights that a commit reads in place and that have
+  // moved. Empty: none.
   std::string model_directory;
 
-  // What OUTPUT/model/ takes at the end, for the check of free space; 0: there is none.
+  // Size of OUTPUT/model/ at the end, for the check of free space; 0: no export.
   uint64_t export_bytes_per_parameter = 0;
 };
 

@@ -1,4 +1,4 @@
-// What writing does to a drive: the same figures in estimate, at train's end and in the report.
+// The wear of a drive by writes: the same figures in estimate, at train's end and in the report.
 // Pure functions of values.
 #pragma once
 
@@ -6,19 +6,18 @@
 
 namespace spillway {
 
-// What a drive is rated to be written a day, unless the user knows better: 3.84 TB, one write
-// a day of a drive of that size...
+// Default of a drive's rated writes per day: 3.84 TB, one write per day of a drive of that size.
 inline constexpr double kDriveBytesPerDay = 3.84e12;
-// ...for so long as such ratings are given: 7 PB in all.
+// Years for which such ratings hold: 7 PB in total.
 inline constexpr double kDriveRatedYears = 5;
 
-// Rated days of the drive that so many bytes are.
+// Days of the drive's rating that `bytes` use up.
 double DriveDays(double bytes, double drive_bytes_per_day);
 
-// What the drive is rated to be written in its whole life.
+// Total rated writes over the drive's life.
 double DriveLifeBytes(double drive_bytes_per_day);
 
-// How long it lasts when it is written without pause at this rate.
+// The drive's life under continuous writes at this rate.
 double DriveLifeSeconds(double bytes_per_second, double drive_bytes_per_day);
 
 // "36 hours", "148 days", "2.3 years".

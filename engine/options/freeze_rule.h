@@ -1,4 +1,4 @@
-// Which parameters a run leaves as they are, by name. Plain values.
+// The rule that freezes parameters by name. Plain values.
 #pragma once
 
 #include <optional>
@@ -9,15 +9,14 @@
 
 namespace spillway {
 
-// Regular expressions (engine/base/name_pattern.h) that are looked for
-// anywhere in a name. A parameter is frozen that `freeze` is found in, and one that `train_only` is
-// given for and not found in; "": not given.
+// Regular expressions (engine/base/name_pattern.h) that match anywhere in a name. A parameter is
+// frozen if `freeze` matches, or `train_only` is set and does not match; "": not set.
 struct FreezeRule {
   std::string freeze;      // --freeze
   std::string train_only;  // --train-only
-  // In which form the frozen matrices are kept that units multiply by (--base-dtype).
+  // The format of frozen matrices that layers multiply by (--base-dtype).
   Packing packing = {};
-  // Those of them that are; none: all.
+  // The names of matrices that are packed; none: all of these.
   std::optional<std::set<std::string>> packed = {};
 
   bool empty() const { return freeze.empty() && train_only.empty() && !packing.any(); }

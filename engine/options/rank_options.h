@@ -1,28 +1,28 @@
-// A process among those that train together. Plain values.
+// Options of one rank of a run. Plain values.
 #pragma once
 
 #include "engine/numeric/exchange_format.h"
 
 namespace spillway {
 
-// What of the state each rank of a shard group keeps a share of, and not the whole (ZeRO's stages
-// 0 to 3); hybrid: all of it, in groups of ranks that are copies of each other.
+// The state that the ranks of a shard group divide among them (ZeRO stages 0 to 3). kHybrid: all of
+// it, in groups that replicate each other.
 enum class Shard { kNone, kOptimizer, kGradients, kFull, kHybrid };
 
-// More than any run has; with it products of ranks and parameters fit into 64 bits.
+// Above any run; products of ranks and parameters then fit into 64 bits.
 inline constexpr int kMostRanks = 1 << 20;
 
 struct RankOptions {
   int rank = 0;
   int ranks = 1;
-  int ranks_here = 1;  // on this machine, whose cores they share
+  int ranks_here = 1;  // on this machine, which share its cores
   Shard shard = Shard::kFull;
-  // Ranks that keep one whole state between them: `ranks`, or 1 with kNone, or fewer with
-  // kHybrid. Divides `ranks`.
+  // Ranks that together hold one whole state: `ranks`, 1 with kNone, or fewer with kHybrid. Divides
+  // `ranks`.
   int shard_group_size = 1;
-  // In which gradients are exchanged; they are summed in fp32 either way.
+  // The format of exchanged gradients, which are summed in fp32 in any case.
   ExchangeFormat communication_format = ExchangeFormat::kFloat32;
-  // How long a rank waits for the others, in any exchange, before the run ends.
+  // Timeout of any collective, after which the run ends.
   double collective_timeout_seconds = 600;
 };
 

@@ -11,10 +11,10 @@
 
 namespace spillway {
 
-// A setting that a run was given anew while it went on.
+// A setting that changed on resume.
 struct RunChange {
-  int64_t step = 0;  // the first that was taken with it
-  std::string name;  // as the run's identity has it (engine/run/run_state.h): "lr"
+  int64_t step = 0;  // the first step with the new value
+  std::string name;  // its name in the run's identity (engine/run/run_state.h): "lr"
   std::string from, to;
 
   friend bool operator==(const RunChange&, const RunChange&) = default;
@@ -25,21 +25,21 @@ std::string Describe(const RunChange& change);
 // [{step, name, from, to}].
 nlohmann::json ToJson(const std::vector<RunChange>& changes);
 
-// The names that --allow-change takes, in the order in which they are listed.
+// The names that --allow-change accepts, in order of listing.
 const std::vector<std::string>& ChangeableNames();
 
-// By which of them the value `name` of a run's identity may change; "": by none.
+// The --allow-change name that permits a change of `name` in a run's identity; "": none.
 absl::string_view ChangeableBy(absl::string_view name);
 
-// What to do where a loss or gradient is not finite: what --resume may change, and what only
-// another run can.
+// The remedies for a loss or gradient that is not finite: changes that --resume allows, and those
+// that need a new run.
 std::string NotFiniteRemedy(DType dtype);
 
-// Where the samples of steps are counted from: a run that takes more or fewer of them a step than
-// before goes on with the first that it has not taken.
+// The reference point for counting samples: a resumed run with another number of samples per step
+// continues with the first sample that was not taken.
 struct SampleCursor {
-  int64_t step = 0;     // steps behind it,
-  int64_t samples = 0;  // which have taken so many of all epochs' samples
+  int64_t step = 0;     // completed steps,
+  int64_t samples = 0;  // and the samples of all epochs taken in them
 };
 
 }  // namespace spillway

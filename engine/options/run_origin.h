@@ -1,4 +1,4 @@
-// Which program a run is computed by, and with which words it was started. Plain values.
+// The program that computes a run, and its command line. Plain values.
 #pragma once
 
 #include <string>

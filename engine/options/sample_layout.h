@@ -1,15 +1,15 @@
-// What makes one row of a batch.
+// The layout of samples in the rows of a batch.
 #pragma once
 
 namespace spillway {
 
 enum class SampleLayout {
-  // Not said: pairs and conversations are padded, texts are windows; a run that is resumed goes on
-  // as it began.
+  // Automatic: pairs and conversations are padded, texts are windows; a resumed run keeps its
+  // layout.
   kByData,
-  kWindows,  // so many tokens of the sequence that all tokens make
-  kPadded,   // one line of a .jsonl
-  kPacked,   // whole lines, as many as have room
+  kWindows,  // fixed numbers of tokens, from the concatenation of all tokens
+  kPadded,   // one line of a .jsonl per row
+  kPacked,   // as many whole lines as fit
 };
 
 }  // namespace spillway

@@ -1,5 +1,5 @@
-// Everything a run is told, resolved: flags, then the config file, then defaults
-// (engine/config/run_config.h does that). What needs but a part is given that. Plain values.
+// All options of a run, resolved from flags, config file and defaults (engine/config/run_config.h).
+// Plain values.
 #pragma once
 
 #include <string>
@@ -17,14 +17,14 @@ struct TrainOptions : ShapeOptions, PlacementOptions, CommitOptions, RankOptions
   std::string output;  // OUTPUT
 
   int64_t global_batch() const { return micro_batch * accumulate * ranks; }
-  // The samples, of all epochs, that come before those of `step` (from 1).
+  // Samples of all epochs before those of `step` (from 1).
   int64_t SamplesBefore(int64_t step) const {
     return cursor.samples + (step - 1 - cursor.step) * global_batch();
   }
 };
 
-// kInvalidArgument that names the first number no run can do with, such as a micro-batch of none.
-// What has a check of its own (optimizer, schedule, loss scale, ...) is not looked at.
+// kInvalidArgument names the first impossible number, such as a micro-batch of 0. Optimizer,
+// schedule, loss scale and others have their own checks.
 absl::Status ValidateTrainOptions(const TrainOptions& options);
 
 }  // namespace spillway
