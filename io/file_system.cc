@@ -1,4 +1,4 @@
-// The machine's own file system.
+// The file system of this machine.
 #include "io/file_system.h"
 
 #include <dirent.h>

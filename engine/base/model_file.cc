@@ -10,7 +10,7 @@ namespace {
 
 constexpr absl::string_view kGitLfsBegin = "version https://git-lfs";
 
-// The folder of blobs that belongs to a snapshot in the hub's cache; "": `directory` is none.
+// The blobs folder of a snapshot in the hub's cache; "": `directory` is no snapshot.
 std::string BlobsOf(absl::string_view directory) {
   const size_t snapshots = directory.rfind("/snapshots/");
   return snapshots == absl::string_view::npos
