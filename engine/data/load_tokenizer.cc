@@ -13,8 +13,8 @@
 namespace spillway {
 namespace {
 
-// Measured: the file's text, its tokens and merges as they are read, and the tables that are made
-// of them (docs/DATA.md).
+// Measured: the file's text, tokens and merges while they are read, and the final tables
+// (docs/DATA.md).
 constexpr uint64_t kTokenizerBytesPerByte = 10;
 
 absl::Status NoEndError(const std::string& end_of_text, absl::string_view kind) {
@@ -100,7 +100,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view choic
     }
     return loaded;
   }
-  // Not said: nothing is needed for tokens.
+  // Unspecified: data that are tokens need no tokenizer.
   if (texts.empty()) return std::unique_ptr<Tokenizer>();
   absl::StatusOr<std::unique_ptr<Tokenizer>> loaded = LoadTokenizer(model_directory, end_of_text);
   if (!absl::IsNotFound(loaded.status())) return loaded;

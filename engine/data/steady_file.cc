@@ -24,7 +24,7 @@ bool IsTheSame(const FileInfo& a, const FileInfo& b) {
 
 std::string DescribeChange(const FileInfo& then, const absl::StatusOr<FileInfo>& now) {
   if (absl::IsNotFound(now.status())) return "it is not there any more";
-  if (!now.ok()) return "";  // whoever reads it says why
+  if (!now.ok()) return "";  // the next read reports it
   if (now->size_bytes != then.size_bytes) {
     return absl::StrCat("it has ", now->size_bytes, " bytes and had ", then.size_bytes);
   }
@@ -102,12 +102,12 @@ absl::Status SteadyFile::CheckNamed() const {
   const auto now = FileSystem::Real().Look(path_, SymbolicLink::kFollow);
   const MutexLock lock(mutex_);
   if (now.ok() && IsTheSame(info_, *now)) return absl::OkStatus();
-  // The open file is as it was; a server that does not answer a look is no change.
+  // The open file is unchanged; a server that does not answer is no change.
   if (!now.ok() && !absl::IsNotFound(now.status())) return absl::OkStatus();
   if (!now.ok() || now->size_bytes != info_.size_bytes) {
     return DataChangedError(path_, DescribeChange(info_, now));
   }
-  // Some network file systems draw an inode anew for the same file, and a time alone says little.
+  // Some network file systems change a file's inode number, and a time alone is no proof.
   LogInfo(
       absl::StrCat(path_, " was written to or replaced: comparing it with what was read before"));
   ASSIGN_OR_RETURN(const PlainFile named, OpenPlainFile(path_));
