@@ -32,8 +32,8 @@ struct JsonLimits {
   size_t max_key_bytes = 64u << 10;
   // Accept comments, trailing commas and the like (engine/base/relaxed_json.h).
   bool relaxed = false;
-  // The text's first line is this one of its file.
-  int first_line = 1;  // The line number of the text's first line in its file.
+  // The line number of the text's first line in its file.
+  int first_line = 1;
   // Limit of the values' memory, by an upper estimate: a number of two bytes takes sixteen or more.
   size_t max_memory_bytes = 96u << 20;
   bool remembers_lines = true;  // of keys

@@ -24,7 +24,7 @@ struct LabelledPicturesOptions {
   // [label] name; also the name of a class's folder.
   std::vector<std::string> labels;
   bool evaluated = false;  // selects CIFAR's evaluation files in a directory
-  // Also accepts single pictures and folders of them, ignoring other files; they have no labels.
+  // Accepts single pictures and folders of them, too, ignoring other files; they have no labels.
   bool any_pictures = false;
   std::string scratch_directory = {};  // for checksums of CIFAR's files
 };

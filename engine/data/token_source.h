@@ -26,7 +26,7 @@ struct TokenSourceOptions {
   // The directory of temporary files: tokens of texts, checksums of others.
   std::string scratch_directory;
   // Tokens are below this; a text's tokenizer may not have more.
-  int64_t vocabulary = 0;  // The limit of tokens; a text's tokenizer may not have more.
+  int64_t vocabulary = 0;
   // A window needs window_tokens + 1 tokens; fewer in total are an error. 0: any data that are not
   // empty.
   int64_t window_tokens = 0;

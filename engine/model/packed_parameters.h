@@ -19,7 +19,7 @@ void PackFrozenMatrices(const Packing& packing, ModelDescription& model,
 bool HasPacked(const UnitDescription& unit);
 bool AnyPacked(const ModelDescription& model);
 
-// The same model with a dtype of `word_bytes` bytes.
+// A copy of `model` for a dtype of `word_bytes` bytes.
 ModelDescription WithWordsOf(uint32_t word_bytes, ModelDescription model);
 
 // Bytes of all weights in a dtype of `dtype_bytes` bytes.

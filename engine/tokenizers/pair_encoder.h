@@ -27,7 +27,7 @@ class PairEncoder {
   absl::Status Encode(absl::string_view prompt, absl::string_view completion, const Take& take);
 
  private:
-  // Also passes the next piece of the one text to its encoder; skipped after an error.
+  // Encodes the next piece as part of the one text; does nothing after an error.
   void EncodeWhole(absl::string_view piece, bool ends);
   // Drops the common prefix of both token sequences; records whether they differ.
   void Compare();

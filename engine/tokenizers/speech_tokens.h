@@ -13,7 +13,7 @@
 
 namespace spillway {
 
-// What to generate from audio.
+// The kind of text to generate from audio.
 struct SpeechTask {
   std::string language;     // a code or a name, "de" or "german"; "": unspecified
   bool translates = false;  // into English, instead of transcribing in its own language

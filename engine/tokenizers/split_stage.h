@@ -34,7 +34,6 @@ class SplitStage : public TextStage {
 
  private:
   absl::Status Split(bool final);
-  // buffer_[searched_, end) is a match, or lies between two.
   // Processes buffer_[searched_, end), which is a match or lies between two.
   absl::Status Stretch(size_t end, bool matches);
   // Passes on the waiting text up to `end`.

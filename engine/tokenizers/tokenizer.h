@@ -47,7 +47,6 @@ class Tokenizer {
   virtual int64_t declared_tokens() const { return 0; }
 
   // The token that ends a text; `bytes` and `chars` have none.
-  // The token that ends a text; `bytes` and `chars` have none.
   virtual std::optional<uint32_t> end_of_text() const { return std::nullopt; }
 
   // The token that replaces masked ones, such as "[MASK]"; most tokenizers have none.

@@ -248,7 +248,7 @@ class AddedTokenList {
     return highest_ && *highest_ >= model_size ? uint64_t{*highest_} + 1 : model_size;
   }
 
-  // Also adds it to all tokens of the tokenizer; false if another one has its id there.
+  // Adds it here and to all tokens of the tokenizer; false if another one has its id there.
   bool Add(AddedToken token, std::vector<std::string>* all) {
     if (token.id >= all->size()) all->resize(token.id + 1);
     std::string& place = (*all)[token.id];
