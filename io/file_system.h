@@ -88,7 +88,7 @@ class FileSystem {
   // The names in a directory, sorted.
   virtual absl::StatusOr<std::vector<std::string>> List(absl::string_view path) = 0;
   // stat; with kRefuse lstat, so that a link is kOther. kNotFound if nothing exists.
-  virtual absl::StatusOr<FileInfo> Look(absl::string_view path,
+  virtual absl::StatusOr<FileInfo> Stat(absl::string_view path,
                                         SymbolicLink symbolic_link = SymbolicLink::kRefuse) = 0;
   // An absolute path without links and dots, as far as the path exists.
   virtual std::string Resolve(absl::string_view path) = 0;

@@ -23,7 +23,7 @@ std::string BlobsOf(absl::string_view directory) {
 absl::Status CheckModelFile(absl::string_view directory, absl::string_view name,
                             FileSystem& files) {
   const std::string path = absl::StrCat(directory, "/", name);
-  ASSIGN_OR_RETURN(const FileInfo found, files.Look(path, SymbolicLink::kFollow));
+  ASSIGN_OR_RETURN(const FileInfo found, files.Stat(path, SymbolicLink::kFollow));
   if (found.kind != FileInfo::Kind::kFile) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is not a plain file"));
   }
@@ -43,7 +43,7 @@ absl::StatusOr<std::string> ReadModelFile(absl::string_view directory, absl::str
                                           uint64_t limit_bytes, FileSystem& files) {
   RETURN_IF_ERROR(CheckModelFile(directory, name, files));
   const std::string path = absl::StrCat(directory, "/", name);
-  ASSIGN_OR_RETURN(const FileInfo found, files.Look(path, SymbolicLink::kFollow));
+  ASSIGN_OR_RETURN(const FileInfo found, files.Stat(path, SymbolicLink::kFollow));
   if (found.size_bytes > limit_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(path, " has ", FormatBytes(found.size_bytes),
                                                    "; at most ", FormatBytes(limit_bytes),

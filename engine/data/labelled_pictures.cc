@@ -181,7 +181,7 @@ struct LabelledPictures::Opening {
       if (!IsPictureName(name) || IsDirectory(path)) continue;
       RETURN_IF_ERROR(StopSignal::Check());
       RETURN_IF_ERROR(ReadPictureSize(path).status());
-      ASSIGN_OR_RETURN(const FileInfo found, FileSystem::Real().Look(path, SymbolicLink::kFollow));
+      ASSIGN_OR_RETURN(const FileInfo found, FileSystem::Real().Stat(path, SymbolicLink::kFollow));
       const uint64_t bytes = found.size_bytes;
       digest.Update(name.data(), name.size());
       digest.Update(&bytes, sizeof(bytes));
@@ -266,7 +266,7 @@ absl::StatusOr<Picture> LabelledPictures::ReadFile(int64_t number) const {
   then.modified_ns = place.modified_ns;
   std::string changed;
   if (known == 0 || absl::IsNotFound(picture.status())) {
-    changed = DescribeChange(then, FileSystem::Real().Look(path, SymbolicLink::kFollow));
+    changed = DescribeChange(then, FileSystem::Real().Stat(path, SymbolicLink::kFollow));
   } else if (checksum != known) {
     changed = "its bytes are not those that were read before";
   }

@@ -54,7 +54,7 @@ std::string TokenizerDirectory(absl::string_view choice, absl::string_view model
 
 absl::Status CheckTokenizerMemory(const std::string& directory, uint64_t memory_bytes) {
   const std::string path = absl::StrCat(directory, "/tokenizer.json");
-  const auto found = FileSystem::Real().Look(path, SymbolicLink::kFollow);
+  const auto found = FileSystem::Real().Stat(path, SymbolicLink::kFollow);
   if (directory.empty() || Exists(absl::StrCat(directory, "/", kCharsFile)) ||
       Exists(absl::StrCat(directory, "/", kBytesFile)) || !found.ok()) {
     return absl::OkStatus();

@@ -68,7 +68,7 @@ SpeechReader::Frames SpeechReader::Make(int64_t sample) const {
   Frames frames = SoundReader().Frames({one.path, 0, frames_ * kMelHop}, mel_, frames_);
   // Checked after reading, so that a change during it is noticed.
   const std::string changed =
-      DescribeChange(one.info, FileSystem::Real().Look(one.path, SymbolicLink::kFollow));
+      DescribeChange(one.info, FileSystem::Real().Stat(one.path, SymbolicLink::kFollow));
   if (!changed.empty()) frames = DataChangedError(one.path, changed);
   if (!frames.ok()) return Annotate(frames.status(), one.row);
   return frames;

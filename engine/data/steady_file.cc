@@ -42,7 +42,7 @@ absl::Status DataChangedError(absl::string_view path, absl::string_view how) {
 absl::StatusOr<std::unique_ptr<SteadyFile>> SteadyFile::Open(const std::string& path,
                                                              absl::string_view scratch_directory) {
   ASSIGN_OR_RETURN(PlainFile file, OpenPlainFile(path));
-  ASSIGN_OR_RETURN(const FileInfo info, FileSystem::Real().Look(path, SymbolicLink::kFollow));
+  ASSIGN_OR_RETURN(const FileInfo info, FileSystem::Real().Stat(path, SymbolicLink::kFollow));
   ASSIGN_OR_RETURN(ScratchNumbers sums, ScratchNumbers::Create(scratch_directory));
   return std::unique_ptr<SteadyFile>(
       new SteadyFile(path, std::move(file.fd), info, std::move(sums)));
@@ -99,7 +99,7 @@ absl::Status SteadyFile::Read(uint64_t offset_bytes, char* out, uint64_t size_by
 }
 
 absl::Status SteadyFile::CheckNamed() const {
-  const auto now = FileSystem::Real().Look(path_, SymbolicLink::kFollow);
+  const auto now = FileSystem::Real().Stat(path_, SymbolicLink::kFollow);
   const MutexLock lock(mutex_);
   if (now.ok() && IsTheSame(info_, *now)) return absl::OkStatus();
   // The open file is unchanged; a server that does not answer is no change.

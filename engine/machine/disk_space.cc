@@ -26,7 +26,7 @@ struct Place {
 // that.
 std::optional<Place> FindPlace(std::string path, FileSystem& files) {
   for (;;) {
-    const auto found = files.Look(path, SymbolicLink::kFollow);
+    const auto found = files.Stat(path, SymbolicLink::kFollow);
     if (found.ok()) return Place{path, found->identity.first};
     const std::string parent = ParentPath(path);
     if (!absl::IsNotFound(found.status()) || parent == path) return std::nullopt;
