@@ -5,7 +5,7 @@
 
 Checks: every folder has a floor and includes only downwards, modules make no loop, every source
 has its header, a class holds one idea, LibTorch stays where it belongs, and io/ alone renames and removes; every tests/**/*_test.cc is compiled into a test program; what
-a source names of ours it includes; words are the glossary's; headers compile alone (with SPILLWAY_HEADERS_ALONE=1); the format is clang-format's, docs are wrapped evenly; nothing names a path of one
+a source names of ours it includes; headers compile alone (with SPILLWAY_HEADERS_ALONE=1); the format is clang-format's, docs are wrapped evenly; nothing names a path of one
 machine. Python's standard library only. Exit code 0 when all hold.
 """
 

@@ -1,26 +1,25 @@
-// The wear of a drive by writes: the same figures in estimate, at train's end and in the report.
-// Pure functions of values.
+// Drive wear by writing, for estimate, the end of train, and the report. Pure functions of values.
 #pragma once
 
 #include <string>
 
 namespace spillway {
 
-// Default of a drive's rated writes per day: 3.84 TB, one write per day of a drive of that size.
+// Default rating of a drive, in bytes a day: 3.84 TB, one write a day of a drive of that size.
 inline constexpr double kDriveBytesPerDay = 3.84e12;
-// Years for which such ratings hold: 7 PB in total.
+// Duration of such a rating: 7 PB in total.
 inline constexpr double kDriveRatedYears = 5;
 
-// Days of the drive's rating that `bytes` use up.
+// `bytes` as a number of rated days.
 double DriveDays(double bytes, double drive_bytes_per_day);
 
-// Total rated writes over the drive's life.
+// Rated bytes of the drive's whole life.
 double DriveLifeBytes(double drive_bytes_per_day);
 
-// The drive's life under continuous writes at this rate.
+// Life of the drive in seconds at this rate of writing without pause.
 double DriveLifeSeconds(double bytes_per_second, double drive_bytes_per_day);
 
-// "36 hours", "148 days", "2.3 years".
+// The duration in words: "36 hours", "148 days", "2.3 years".
 std::string DriveLifeText(double seconds);
 
 }  // namespace spillway

@@ -1,4 +1,4 @@
-// The rule that freezes parameters by name. Plain values.
+// Selection of frozen parameters by name. Plain values.
 #pragma once
 
 #include <optional>
@@ -9,14 +9,15 @@
 
 namespace spillway {
 
-// Regular expressions (engine/base/name_pattern.h) that match anywhere in a name. A parameter is
-// frozen if `freeze` matches, or `train_only` is set and does not match; "": not set.
+// Regular expressions (engine/base/name_pattern.h), searched anywhere in a parameter's name. A
+// parameter is frozen if `freeze` matches it, or if `train_only` is given and does not match it.
+// "": not given.
 struct FreezeRule {
   std::string freeze;      // --freeze
   std::string train_only;  // --train-only
-  // The format of frozen matrices that layers multiply by (--base-dtype).
+  // Packed format of the frozen matrices that units multiply by (--base-dtype).
   Packing packing = {};
-  // The names of matrices that are packed; none: all of these.
+  // Names of the packed matrices; none: all of them.
   std::optional<std::set<std::string>> packed = {};
 
   bool empty() const { return freeze.empty() && train_only.empty() && !packing.any(); }

@@ -1,28 +1,28 @@
-// Options of one rank of a run. Plain values.
+// Options for one rank: a process of several that train together. Plain values.
 #pragma once
 
 #include "engine/numeric/exchange_format.h"
 
 namespace spillway {
 
-// The state that the ranks of a shard group divide among them (ZeRO stages 0 to 3). kHybrid: all of
-// it, in groups that replicate each other.
+// State that is sharded over the ranks of a shard group: ZeRO's stages 0 to 3. kHybrid: all of it,
+// within groups of ranks that are copies of each other.
 enum class Shard { kNone, kOptimizer, kGradients, kFull, kHybrid };
 
-// Above any run; products of ranks and parameters then fit into 64 bits.
+// Upper bound of the number of ranks; products of ranks and parameters then fit into 64 bits.
 inline constexpr int kMostRanks = 1 << 20;
 
 struct RankOptions {
   int rank = 0;
   int ranks = 1;
-  int ranks_here = 1;  // on this machine, which share its cores
+  int ranks_here = 1;  // ranks on this machine, which share its cores
   Shard shard = Shard::kFull;
-  // Ranks that together hold one whole state: `ranks`, 1 with kNone, or fewer with kHybrid. Divides
-  // `ranks`.
+  // Number of ranks that together keep one whole state: 1 with kNone, a divisor of `ranks` with
+  // kHybrid, otherwise `ranks`.
   int shard_group_size = 1;
-  // The format of exchanged gradients, which are summed in fp32 in any case.
+  // Format in which gradients are exchanged; sums are fp32 in any case.
   ExchangeFormat communication_format = ExchangeFormat::kFloat32;
-  // Timeout of any collective, after which the run ends.
+  // Maximum wait for other ranks in an exchange; afterwards the run ends with an error.
   double collective_timeout_seconds = 600;
 };
 

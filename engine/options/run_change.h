@@ -11,35 +11,35 @@
 
 namespace spillway {
 
-// A setting that changed on resume.
+// A setting that a resume changed.
 struct RunChange {
-  int64_t step = 0;  // the first step with the new value
-  std::string name;  // its name in the run's identity (engine/run/run_state.h): "lr"
+  int64_t step = 0;  // first step with the new value
+  std::string name;  // name in the run's identity (engine/run/run_state.h): "lr"
   std::string from, to;
 
   friend bool operator==(const RunChange&, const RunChange&) = default;
 };
 
-// "lr 0.0001 instead of 5e-05".
+// The change in words: "lr 0.0001 instead of 5e-05".
 std::string Describe(const RunChange& change);
-// [{step, name, from, to}].
+// JSON list of {step, name, from, to}.
 nlohmann::json ToJson(const std::vector<RunChange>& changes);
 
-// The names that --allow-change accepts, in order of listing.
+// The names that --allow-change accepts, in their order in help and messages.
 const std::vector<std::string>& ChangeableNames();
 
-// The --allow-change name that permits a change of `name` in a run's identity; "": none.
+// The name of ChangeableNames that permits a change of `name` of a run's identity; "": none.
 absl::string_view ChangeableBy(absl::string_view name);
 
-// The remedies for a loss or gradient that is not finite: changes that --resume allows, and those
-// that need a new run.
+// Advice for a loss or gradient that is not finite: settings that --resume may change, and settings
+// that need another run.
 std::string NotFiniteRemedy(DType dtype);
 
-// The reference point for counting samples: a resumed run with another number of samples per step
-// continues with the first sample that was not taken.
+// Start of the count of samples. A run that changes its samples a step continues with the first
+// sample that it has not used.
 struct SampleCursor {
-  int64_t step = 0;     // completed steps,
-  int64_t samples = 0;  // and the samples of all epochs taken in them
+  int64_t step = 0;     // completed steps
+  int64_t samples = 0;  // samples used by them, over all epochs
 };
 
 }  // namespace spillway

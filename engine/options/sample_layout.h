@@ -1,14 +1,13 @@
-// The layout of samples in the rows of a batch.
+// Layout of samples in the rows of a batch (--samples).
 #pragma once
 
 namespace spillway {
 
 enum class SampleLayout {
-  // Automatic: pairs and conversations are padded, texts are windows; a resumed run keeps its
-  // layout.
+  // Default: pairs and conversations are padded, texts are windows; a resumed run keeps its layout.
   kByData,
-  kWindows,  // fixed numbers of tokens, from the concatenation of all tokens
-  kPadded,   // one line of a .jsonl per row
+  kWindows,  // a fixed number of tokens of the concatenated data
+  kPadded,   // one line of a .jsonl
   kPacked,   // as many whole lines as fit
 };
 
