@@ -14,8 +14,8 @@ namespace spillway {
 // words. "" if there is none, or a tie.
 std::string NearestName(absl::string_view name, const std::vector<std::string>& known);
 
-// Whether `name` is a misspelling of `known`: at most one letter or a fifth of them are wrong, or it
-// is the greater part of `known`.
+// Whether `name` is a misspelling of `known`: at most one letter or a fifth of them are wrong, or
+// it is the greater part of `known`.
 bool IsSlipOf(absl::string_view name, absl::string_view known);
 
 // "; did you mean 'X'?" or "".

@@ -89,7 +89,7 @@ class WordModel {
   virtual std::unique_ptr<WordEncoder> NewEncoder() const = 0;
   virtual LongWord long_word() const { return LongWord::kCut; }
 
-  // Where words may be cut, and the least length of a part; null: nowhere.
+  // The places where words may be cut, and the least length of a part; null: none.
   virtual const WordCuts* cuts() const { return nullptr; }
   virtual size_t least_cut_bytes() const { return 0; }
 };

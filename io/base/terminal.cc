@@ -73,7 +73,7 @@ int ColumnsOfCode(uint32_t code) {
   return IsIn(kCombining, code) ? 0 : IsIn(kWide, code) ? 2 : 1;
 }
 
-// Where a command of ours starts, which is copied in one piece; npos: nowhere.
+// The position of a command of ours in a line, which stays in one piece; npos: none.
 size_t CommandIn(const std::string& line) {
   const size_t space = line.find(" spillway ");
   return space == std::string::npos ? space : space + 1;
