@@ -11,7 +11,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// Long enough to be for ever, short enough that adding it to a clock is safe.
+// Practically unlimited, and small enough to be added to a clock safely.
 constexpr absl::Duration kLongest = absl::Hours(24 * 365);
 
 }  // namespace
@@ -42,7 +42,7 @@ size_t BlockEngine::Poll(absl::Duration timeout) {
                                     ? absl::ZeroDuration()
                                     : absl::FromChrono(deadline - SteadyClock::now());
     absl::Duration wait = std::clamp(left, absl::ZeroDuration(), absl::Hours(24));
-    // What pauses is no backend's: only the queue knows when it goes on.
+    // Only the queue knows when a paused block resumes.
     if (const auto pause_ns = queue_.PauseNanoseconds()) {
       wait = std::min(wait, absl::Nanoseconds(*pause_ns));
     }

@@ -1,5 +1,5 @@
-// An I/O engine but for the transfers themselves: owner thread, order, waiting
-// and callbacks. A backend starts blocks and reports them back.
+// The part of an I/O engine that all backends share: owner thread, order, waiting and callbacks. A
+// backend starts blocks and reports them as returned.
 #pragma once
 
 #include <thread>
@@ -25,13 +25,12 @@ class BlockEngine : public IoEngine {
   // Takes a block; may hold it back until Flush or Exchange.
   virtual void Start(IoBlock* block) = 0;
 
-  // Hands what was started to whoever moves it, without waiting.
+  // Submits all started blocks without waiting.
   virtual void Flush() = 0;
 
-  // Flush, then wait until at least one block is back, Wake is called or
-  // `wait` (at most a day) passes; zero only looks. Gives every block that is
-  // back to queue().Returned. True when Wake was called since the last time.
-  // May return early without a reason.
+  // Flushes, then waits until a block has completed, Wake is called or `wait` (at most a day) has
+  // passed; zero only polls. Passes every completed block to queue().Returned. Returns whether Wake
+  // was called since the last call. May return early without a reason.
   virtual bool Exchange(absl::Duration wait) = 0;
 
   BlockQueue& queue() { return queue_; }

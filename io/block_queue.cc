@@ -12,7 +12,7 @@
 
 namespace spillway {
 
-// A lane a class, but the writes of kWriteBack have their own, which the window may close.
+// One lane per class, and one for kWriteBack writes, which the window may close.
 constexpr int kWindowedLane = 3;
 constexpr int kDemandLane = static_cast<int>(IoClass::kDemand);
 constexpr int kLanes = 4;
@@ -22,7 +22,7 @@ static int LaneOf(const IoRequest& request) {
   return windowed ? kWindowedLane : static_cast<int>(request.io_class);
 }
 
-// What waits for one file, and what is in flight there.
+// Requests waiting for one file, and what is in flight there.
 struct FileQueue {
   bool idle() const {
     return in_flight_bytes == 0 &&
@@ -30,13 +30,13 @@ struct FileQueue {
   }
 
   const File* file = nullptr;
-  // By lane, requests with bytes that are in no block yet; only the first of
-  // each may be partly cut.
+  // By lane: requests with bytes that are not in any block yet; only the first of each may be
+  // partly cut.
   std::array<std::deque<IoRequest*>, kLanes> waiting;
   uint64_t in_flight_bytes = 0;
-  uint64_t windowed_bytes = 0;  // the part that the window bounds
+  uint64_t windowed_bytes = 0;  // the part bounded by the window
   int demand_blocks = 0;        // in flight
-  uint64_t last_cut = 0;        // when its latest block was cut, counted in blocks
+  uint64_t last_cut = 0;        // when its latest block was cut, as a count of blocks
 };
 
 namespace {
@@ -124,14 +124,14 @@ bool BlockQueue::WindowIsOpen(const FileQueue& queue) const {
       clock_() - *last_demand_ > kDemandRememberedNanoseconds) {
     return true;
   }
-  // A drive works on what is started behind a read beside it.
+  // A drive also processes transfers that were started after a read.
   const bool demand_now = queue.demand_blocks > 0 || !queue.waiting[kDemandLane].empty();
   const uint64_t window_bytes = demand_now ? write_window_bytes_ / 2 : write_window_bytes_;
   const uint64_t next_bytes = NextBlockBytes(*queue.waiting[kWindowedLane].front());
   return queue.windowed_bytes + std::min(next_bytes, window_bytes) <= window_bytes;
 }
 
-// The lane with the file's next block of this class; -1: none that may go.
+// The lane with the file's next block of this class; -1: none may be started.
 int BlockQueue::PickLane(const FileQueue& queue, int io_class) const {
   const int plain = queue.waiting[io_class].empty() ? -1 : io_class;
   if (io_class != static_cast<int>(IoClass::kWriteBack) || queue.waiting[kWindowedLane].empty() ||
@@ -143,7 +143,7 @@ int BlockQueue::PickLane(const FileQueue& queue, int io_class) const {
   return first ? kWindowedLane : plain;
 }
 
-// The file of this class whose turn it is; of equals the one that waited longest.
+// The next file of this class; of equal ones the one that waited longest.
 BlockQueue::Pick BlockQueue::PickFile(int io_class) const {
   Pick picked;
   for (const auto& queue : files_) {
@@ -187,9 +187,9 @@ IoBlock* BlockQueue::Cut(FileQueue& queue, int lane) {
   return block;
 }
 
-// The highest class that waits, except where a lower one has waited too long;
-// the lowest such first, since it is passed over by all others. What a full
-// window holds back has its share and is not passed over.
+// Takes the highest waiting class, unless a lower one has waited too long; the lowest such goes
+// first, since all others pass it over. Writes behind a full window have their share and do not
+// count as passed over.
 IoBlock* BlockQueue::Next() {
   if (!again_.empty()) {
     const int64_t now_ns = clock_();
@@ -236,7 +236,7 @@ IoBlock* BlockQueue::Started(IoBlock* block) {
   return block;
 }
 
-// Takes the block's result in; true when it has to be started again.
+// Processes the block's result; true if it must be started again.
 bool BlockQueue::Continue(IoBlock& block, int64_t result) {
   IoRequest& request = *block.request;
   if (!request.status.ok()) return false;  // the request has failed: let the block go
@@ -247,16 +247,16 @@ bool BlockQueue::Continue(IoBlock& block, int64_t result) {
   SPILLWAY_CHECK(result < 0 || static_cast<uint64_t>(result) <= block.size_bytes);
   const uint64_t got_bytes = result < 0 ? 0 : static_cast<uint64_t>(result);
   if (got_bytes == block.size_bytes) return false;
-  // The file ends in the block, behind what is needed of it.
+  // The file ends within the block, after the needed bytes.
   if (block.op == IoOp::kRead && result >= 0 && request.needed_bytes > 0 &&
       block.offset_bytes + got_bytes >= request.offset_bytes + request.needed_bytes) {
     return false;
   }
-  // Direct transfers must go on at an aligned place: what was moved of a
-  // broken unit is moved again.
+  // Direct transfers must continue at an aligned offset: a partly moved alignment unit is moved
+  // again.
   const uint64_t moved_bytes = got_bytes - got_bytes % request.file->alignment_bytes();
   if (block.op == IoOp::kRead && result >= 0 && moved_bytes == 0) {
-    // Less than one unit was left: a file's end is the one reason for that.
+    // Less than one unit was moved, which only an end of file explains.
     Fail(request, EndOfFileError(block, block.offset_bytes + got_bytes));
     return false;
   }
@@ -274,8 +274,7 @@ bool BlockQueue::Continue(IoBlock& block, int64_t result) {
 
 void BlockQueue::Fail(IoRequest& request, absl::Status status) {
   request.status = std::move(status);
-  // What is not cut yet is not worth moving. A partly cut request is the
-  // first of its lane.
+  // Blocks not cut yet need no removal. A partly cut request is the first of its lane.
   if (request.submitted_bytes < request.size_bytes) {
     std::deque<IoRequest*>& waiting = QueueOf(request.file).waiting[LaneOf(request)];
     SPILLWAY_CHECK(waiting.front() == &request);
@@ -346,7 +345,7 @@ size_t BlockQueue::RunCallbacks() {
     IoRequest* request = completed_.front();
     completed_.pop_front();
     --pending_;
-    // From here on the request may be submitted again or be gone.
+    // From here on the request may be submitted again or destroyed.
     const absl::Status status = std::move(request->status);
     request->done(*request, status);
   }

@@ -1,5 +1,5 @@
-// What both I/O engines do alike: which block goes next, and what becomes of
-// a request when its blocks come back.
+// The part that both I/O engines share: the choice of the next block, and the completion of a
+// request when its blocks return.
 //
 // A request is cut into blocks; a block is one transfer that a backend starts
 // and reports back with what the kernel said. Between the two the queue keeps
@@ -20,7 +20,7 @@
 //   whole queue, which some drives need for their full rate.
 //
 // Owner thread only, except stats().
-// Large because which block goes next, and what becomes of one, hang on the same books.
+// Large because the choice of the next block and the fate of one depend on the same state.
 #pragma once
 
 #include <array>
@@ -44,48 +44,46 @@ struct IoBlock {
   IoRequest* request = nullptr;
   IoOp op = IoOp::kRead;
   int fd = -1;
-  // What is left to move: short transfers shrink it from the front.
+  // The part that is left to move: short transfers shrink it from the front.
   uint64_t offset_bytes = 0;
   char* data = nullptr;
   uint64_t size_bytes = 0;
-  // Times in a row that nothing moved.
+  // Consecutive attempts without progress.
   uint32_t retries = 0;
-  // Not to be started again earlier, by the queue's clock.
+  // Earliest time of the next attempt, by the queue's clock.
   int64_t again_ns = 0;
 
  private:
   friend class BlockQueue;
   FileQueue* queue = nullptr;
-  uint64_t cut_bytes = 0;  // its size at first: what it counts as in flight
+  uint64_t cut_bytes = 0;  // the initial size, which counts as in flight
 };
 
 class BlockQueue {
  public:
-  // A waiting class is passed over this often before one of its blocks goes
-  // first all the same: under endless demand, write-back keeps 1/17 of the
-  // transfers, and the memory it holds comes free at last.
+  // A waiting class is passed over this often before one of its blocks goes first: under endless
+  // demand, write-back keeps 1/17 of the transfers, and the memory it holds comes free at last.
   static constexpr int kPassedOverLimit = 16;
 
-  // The first tries to repeat a transfer follow at once; then the kernel gets time to recover
-  // before each. Meanwhile the others go on.
+  // The first retries follow at once; later ones wait, so that the kernel can recover. Other blocks
+  // continue meanwhile.
   static constexpr uint32_t kEagerRetries = 16;
   static constexpr int64_t kRetryPauseNanoseconds = 1'000'000;
 
-  // EINTR and EAGAIN pass in microseconds; a transfer that has made no
-  // progress in so many tries (five seconds, with their pauses) is
-  // stuck, and an error is better than a run that hangs.
+  // EINTR and EAGAIN pass in microseconds. A transfer without progress in so many tries (five
+  // seconds, including pauses) is stuck, and an error is better than a run that hangs.
   static constexpr uint32_t kRetriesLimit = 5000;
 
-  // For so long after the last demand request the window stays in force: the next one
-  // is then bounded too.
+  // The write window stays in force this long after the last demand request, so that the next one
+  // is bounded, too.
   static constexpr int64_t kDemandRememberedNanoseconds = 10'000'000'000;
 
   using Clock = int64_t (*)();
 
   static constexpr uint64_t kNoWindow = ~uint64_t{0};
 
-  // `write_window_bytes`: of the writes of class kWriteBack, per file, while there is
-  // demand; one block is always allowed. `trace` may be null; its clock is the steady one.
+  // `write_window_bytes`: limit of kWriteBack writes in flight per file while there is demand; one
+  // block is always allowed. `trace` may be null; its clock is the steady one.
   BlockQueue(uint64_t block_bytes, uint32_t depth, Clock clock = &MonotonicNanoseconds,
              uint64_t write_window_bytes = kNoWindow, Trace* trace = nullptr);
   ~BlockQueue();
@@ -94,20 +92,20 @@ class BlockQueue {
 
   void Add(IoRequest* request);
 
-  // The block to start now, or null: nothing waits but for its pause, or `depth` are in flight.
+  // The block to start now; null if none waits except for its pause, or `depth` are in flight.
   IoBlock* Next();
 
-  // How long until Next has a block whose pause is over; nothing where none pauses.
+  // Time until a paused block may start; none if no block is paused.
   std::optional<int64_t> PauseNanoseconds() const;
 
-  // The backend gives a block back: `result` is the bytes moved, or -errno.
+  // Returns a block to the queue: `result` is the number of bytes moved, or -errno.
   void Returned(IoBlock* block, int64_t result);
 
-  // Requests that are complete and whose `done` has not run.
+  // Whether requests are complete whose `done` has not run.
   bool has_completed() const { return !completed_.empty(); }
 
-  // Calls `done` of those, in order of completion; what completes meanwhile
-  // waits for the next call. Returns how many ran.
+  // Calls `done` for those, in order of completion; requests that complete meanwhile wait for the
+  // next call. Returns how many ran.
   size_t RunCallbacks();
 
   size_t pending() const { return pending_; }
@@ -117,7 +115,7 @@ class BlockQueue {
  private:
   static constexpr int kClasses = 3;
 
-  // A file whose turn it is, and which of its lanes (block_queue.cc).
+  // The file to serve next, and the lane within it (block_queue.cc).
   struct Pick {
     FileQueue* queue = nullptr;
     int lane = 0;
@@ -130,7 +128,7 @@ class BlockQueue {
   uint64_t NextBlockBytes(const IoRequest& request) const;
   IoBlock* Cut(FileQueue& queue, int lane);
   IoBlock* Started(IoBlock* block);
-  // False when nothing is left to do for the block.
+  // False if the block has nothing left to do.
   bool Continue(IoBlock& block, int64_t result);
   void Fail(IoRequest& request, absl::Status status);
   void Release(IoBlock* block);
@@ -144,12 +142,12 @@ class BlockQueue {
   // One slot for each block that may be in flight; free_ lists the idle ones.
   std::vector<IoBlock> slots_;
   std::vector<IoBlock*> free_;
-  // Blocks to be started again. They keep their slots and go first, after their pauses: they hold
-  // back requests that are nearly complete.
+  // Blocks to retry. They keep their slots and go first, after their pauses: requests that are
+  // nearly complete depend on them.
   std::deque<IoBlock*> again_;
 
-  // One for each file with something waiting or in flight; those of files that
-  // have neither are used again, so there are never more than files at work at once.
+  // One for each file with blocks waiting or in flight; idle ones are reused, so there are never
+  // more than the files in use at once.
   std::vector<std::unique_ptr<FileQueue>> files_;
   std::optional<int64_t> last_demand_;
   uint64_t arrivals_ = 0;
@@ -159,11 +157,11 @@ class BlockQueue {
   std::deque<IoRequest*> completed_;
   size_t pending_ = 0;
   uint32_t in_flight_ = 0;
-  uint64_t in_flight_bytes_ = 0;  // of blocks cut and not released
+  uint64_t in_flight_bytes_ = 0;  // of blocks cut and not yet released
 
   mutable Mutex stats_mutex_;
   IoStats stats_ ABSL_GUARDED_BY(stats_mutex_);
-  // When the blocks now in flight began; 0 when there are none.
+  // Start time of the current busy period; 0 if no block is in flight.
   int64_t busy_since_ ABSL_GUARDED_BY(stats_mutex_) = 0;
 };
 

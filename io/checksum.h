@@ -1,4 +1,4 @@
-// The checksum that decides whether bytes are the ones we wrote.
+// The checksum that verifies data read back from storage.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace spillway {
 
-// What a run of bytes is, folded into its checksum, so that the right bytes
-// in the wrong place, or yesterday's bytes in the right place, do not match.
+// Identity of the data, folded into its checksum, so that the right bytes in the wrong place, or an
+// older version in the right place, do not match.
 struct ChecksumIdentity {
   uint32_t unit = 0;
   uint32_t plane = 0;
@@ -21,7 +21,7 @@ uint64_t Checksum(const ChecksumIdentity& identity, const void* data, size_t siz
 // XXH3-64 without an identity: digests, headers, configuration.
 uint64_t Checksum(const void* data, size_t size_bytes);
 
-// The same digest over bytes that come piece by piece. One thread.
+// The checksum without an identity, computed incrementally. One thread.
 class Digest {
  public:
   Digest();
@@ -33,7 +33,7 @@ class Digest {
   uint64_t value() const;
 
  private:
-  void* state_;  // xxHash's
+  void* state_;  // xxHash state
 };
 
 }  // namespace spillway

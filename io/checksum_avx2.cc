@@ -1,4 +1,4 @@
-// Compiled with -mavx2: nothing that another file could share may be defined in here.
+// Compiled with -mavx2: define nothing here that another file could share.
 #include "io/checksum_avx2.h"
 
 #include <xxhash.h>

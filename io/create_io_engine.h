@@ -1,4 +1,4 @@
-// The run-time choice between io_uring and threads.
+// Chooses between io_uring and threads at run time.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace spillway {
 
-// kInvalidArgument, with the range, for a size or number that no engine takes.
+// kInvalidArgument, with the accepted range, for a size or number out of range.
 absl::Status CheckIoEngineOptions(const IoEngineOptions& options);
 
 // Creates the engine that `options` asks for. kAuto tries io_uring and falls

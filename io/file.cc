@@ -23,7 +23,7 @@
 namespace spillway {
 namespace {
 
-// What every drive and filesystem of today accepts.
+// Accepted by every current drive and filesystem.
 constexpr uint32_t kUnknownAlignmentBytes = 4096;
 
 // STATX_DIOALIGN came with Linux 6.1; the mask and the place of its two fields
@@ -33,8 +33,7 @@ constexpr size_t kDioMemAlignAt = 152;
 constexpr size_t kDioOffsetAlignAt = 156;
 static_assert(sizeof(struct statx) == 256);
 
-// The alignment of direct transfers; 0 where the kernel says that this file
-// has none.
+// The alignment of direct transfers; 0 if the kernel reports that this file has none.
 uint32_t DirectAlignmentBytes(int fd) {
   struct statx info;
   std::memset(&info, 0, sizeof(info));
@@ -51,7 +50,7 @@ uint32_t DirectAlignmentBytes(int fd) {
 }
 
 void WarnBufferedOnce(const std::string& path) {
-  // More directories than a run has swap paths; beyond, silence beats a flood.
+  // More than a run's swap paths; further directories get no warning.
   constexpr size_t kDirectoriesRemembered = 64;
   static Mutex& mutex = *new Mutex;
   static std::set<std::string>& warned = *new std::set<std::string>;
@@ -102,8 +101,8 @@ std::unique_ptr<File> MakeFile(UniqueFd fd, std::string name, bool ask_direct) {
 
 }  // namespace
 
-// Asked of the open file and not of open(): a refused open(O_CREAT | O_DIRECT) leaves an empty
-// file behind.
+// Set on the open file and not in open(): a refused open(O_CREAT | O_DIRECT) leaves an empty file
+// behind.
 uint32_t EnableDirectIo(int fd) {
   const uint32_t alignment_bytes = DirectAlignmentBytes(fd);
   if (alignment_bytes == 0) return 0;
@@ -126,7 +125,7 @@ uint32_t DirectoryMode(FileAccess access) {
 absl::StatusOr<std::unique_ptr<File>> File::Open(absl::string_view path,
                                                  const FileOptions& options) {
   std::string name(path);
-  // Not blocking until it is known to be no pipe.
+  // Nonblocking, since the path may be a pipe.
   int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (options.write ? O_RDWR : O_RDONLY);
   if (options.create) flags |= O_CREAT | O_EXCL;
   UniqueFd fd(RetryOnSignal([&] { return ::open(name.c_str(), flags, FileMode(options.access)); }));
@@ -143,7 +142,7 @@ absl::StatusOr<std::unique_ptr<File>> File::Open(absl::string_view path,
 absl::StatusOr<std::unique_ptr<File>> File::CreateNameless(absl::string_view directory,
                                                            bool direct) {
   ASSIGN_OR_RETURN(UniqueFd fd, CreateNamelessFile(directory, "a file"));
-  // What messages call it; the directory too, so that its free space can be asked for.
+  // The path in messages; it includes the directory, so that its free space can be queried.
   return MakeFile(std::move(fd), absl::StrCat(directory, "/."), direct);
 }
 
@@ -152,8 +151,8 @@ absl::StatusOr<UniqueFd> CreateNamelessFile(absl::string_view directory, absl::s
   UniqueFd fd(RetryOnSignal(
       [&] { return ::open(name.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600); }));
   if (!fd.valid() && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-    // Of a random name and not of the process's number, which a container on the same
-    // filesystem has too.
+    // The name is random instead of the process id, which a container on the same filesystem may
+    // share.
     std::string passing = absl::StrCat(directory, "/.spillway-XXXXXX");
     fd = UniqueFd(::mkostemp(passing.data(), O_CLOEXEC));
     if (fd.valid() && ::unlink(passing.c_str()) != 0) {
@@ -171,15 +170,15 @@ absl::Status RealFile::Preallocate(uint64_t size_bytes) {
     error = errno;
   }
   if (error == EOPNOTSUPP || error == ENOSYS) {
-    // The next best thing: nothing is reserved, but what can't fit is refused.
+    // A fallback: nothing is reserved, but too large a file is refused.
     ASSIGN_OR_RETURN(const uint64_t free_bytes, FreeSpaceBytes(path()));
     const uint64_t growth_bytes = size_bytes - std::min(size_bytes, old_size_bytes);
     if (growth_bytes > free_bytes) return NoSpace(path(), size_bytes, ENOSPC);
     error = 0;
   }
   if (error != 0) {
-    // What was reserved before the space ran out goes back (best effort: the
-    // error is the answer either way).
+    // Frees what was reserved before space ran out (the result does not matter: the error is
+    // returned either way).
     (void)!::ftruncate(fd(), static_cast<off_t>(old_size_bytes));
     return NoSpace(path(), size_bytes, error);
   }
@@ -204,7 +203,7 @@ absl::Status RealFile::Sync() {
 
 namespace {
 
-// Calls `transfer(done_bytes)`, pread or pwrite of what is left, until all is moved.
+// Calls `transfer(done_bytes)`, pread or pwrite of the rest, until everything is moved.
 template <typename Transfer>
 absl::Status MoveAll(uint64_t size_bytes, uint64_t alignment_bytes,
                      const std::function<std::string()>& what, Transfer&& transfer) {
@@ -212,7 +211,7 @@ absl::Status MoveAll(uint64_t size_bytes, uint64_t alignment_bytes,
   while (done_bytes < size_bytes) {
     const ssize_t moved = RetryOnSignal([&] { return transfer(done_bytes); });
     if (moved < 0) return ErrnoStatus(errno, what());
-    // Direct transfers must go on at an aligned place.
+    // Direct transfers must continue at an aligned offset.
     const uint64_t units = static_cast<uint64_t>(moved) / alignment_bytes;
     if (units == 0) return ErrnoStatus(EIO, what());
     done_bytes += units * alignment_bytes;
@@ -257,7 +256,7 @@ absl::StatusOr<uint64_t> File::ReadUpTo(uint64_t offset_bytes, char* data,
           errno, absl::StrCat("read ", size_bytes, " bytes at ", offset_bytes, " of ", path()));
     }
     done_bytes += static_cast<uint64_t>(moved);
-    // No whole block: that was the file's end, behind which a direct transfer cannot go on.
+    // A partial block is the file's end, where a direct transfer cannot continue.
     if (moved == 0 || done_bytes % alignment_bytes() != 0) break;
   }
   return done_bytes;

@@ -1,5 +1,5 @@
-// A file that is read and written in whole blocks, around the page cache
-// where the filesystem lets us.
+// A file that is read and written in whole blocks, bypassing the page cache where the filesystem
+// allows it.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,12 @@
 
 namespace spillway {
 
-// Which other users may use a file or a directory that is created. The umask takes permissions away
-// from all of them, as everywhere.
+// Permissions of created files and directories for other users, further reduced by the umask.
 enum class FileAccess : uint8_t {
-  kPrivate,   // none: mode 0600, of a directory 0700. State and locks of a run
-  kReadable,  // they may read it: 0644, 0755. A run's OUTPUT, whose entries it must be able to
-              // trust
-  kShared,    // what the umask allows: 0666, 0777. What a run makes for others to use
+  kPrivate,   // mode 0600, directories 0700: state and locks of a run
+  kReadable,  // 0644 and 0755: OUTPUT, which others may read but whose entries the run
+              // must be able to trust
+  kShared,    // 0666 and 0777: files that a run makes for others to use
 };
 uint32_t FileMode(FileAccess access);
 uint32_t DirectoryMode(FileAccess access);
@@ -27,7 +26,7 @@ struct FileOptions {
   bool write = false;
   // Create the file; it must not exist (O_CREAT | O_EXCL).
   bool create = false;
-  FileAccess access = FileAccess::kPrivate;  // of a file that is created
+  FileAccess access = FileAccess::kPrivate;  // of a created file
   // Ask for O_DIRECT. Where the filesystem refuses, the file is opened
   // buffered, a warning says so once per directory, and direct() is false.
   bool direct = true;
@@ -37,13 +36,13 @@ struct FileOptions {
 // see io/file_system.h.
 class File {
  public:
-  // A file of this machine. Never follows a symbolic link in the last component
-  // (O_NOFOLLOW), always close-on-exec.
+  // Opens a file on this machine. Never follows a symbolic link in the last component (O_NOFOLLOW),
+  // always close-on-exec.
   static absl::StatusOr<std::unique_ptr<File>> Open(absl::string_view path,
                                                     const FileOptions& options);
-  // A file in `directory` that has no name, or, where the filesystem has no such files, has lost
-  // it at once: no other process meets it, and nothing of it stays when this one ends or dies.
-  // `direct` as in FileOptions.
+  // Creates a file without a name in `directory` (or, if the filesystem lacks that, unlinks it at
+  // once). No other process can open it, and it vanishes when this process ends. `direct`: as in
+  // FileOptions.
   static absl::StatusOr<std::unique_ptr<File>> CreateNameless(absl::string_view directory,
                                                               bool direct);
   virtual ~File() = default;
@@ -54,8 +53,8 @@ class File {
   const std::string& path() const { return path_; }
   bool direct() const { return direct_; }
 
-  // Offsets, sizes and addresses of transfers must be multiples of this:
-  // statx's DIOALIGN where the kernel tells, else 4096; 1 when buffered.
+  // Alignment of transfers' offsets, sizes and addresses: statx's DIOALIGN if the kernel reports
+  // it, else 4096; 1 when buffered.
   uint32_t alignment_bytes() const { return alignment_bytes_; }
 
   // Makes the file exactly `size_bytes` long with its space reserved
@@ -70,12 +69,11 @@ class File {
   // call may succeed falsely.
   virtual absl::Status Sync() = 0;
 
-  // One transfer of all the bytes, waited for: for what is read or written at rest.
-  // REQUIRES: aligned as above.
+  // Transfers all the bytes synchronously; for data outside a step. REQUIRES: aligned as above.
   virtual absl::Status ReadAt(uint64_t offset_bytes, char* data, uint64_t size_bytes) const = 0;
   virtual absl::Status WriteAt(uint64_t offset_bytes, const char* data, uint64_t size_bytes) = 0;
 
-  // As ReadAt, but the file may end before `size_bytes`: how many there were.
+  // Like ReadAt, but the file may end before `size_bytes`; returns the number of bytes read.
   virtual absl::StatusOr<uint64_t> ReadUpTo(uint64_t offset_bytes, char* data,
                                             uint64_t size_bytes) const;
 
@@ -89,15 +87,15 @@ class File {
   const uint32_t alignment_bytes_;
 };
 
-// The descriptor of such a file, for what is written and read at any offset. `what` it is in an
-// error: "a file".
+// The descriptor of a file without a name, for reads and writes at any offset. `what` names the
+// file in an error: "a file".
 absl::StatusOr<UniqueFd> CreateNamelessFile(absl::string_view directory, absl::string_view what);
 
 // Whether a symbolic link in the last component is followed: yes for what a
 // user names, no for what lies inside a run's own directory.
 enum class SymbolicLink { kFollow, kRefuse };
 
-// What a small file has at most where nothing else is said.
+// The default size limit of small files.
 inline constexpr uint64_t kSmallFileBytes = 256 << 20;
 
 // Small files whole, with buffered I/O and full error messages. A file longer
@@ -111,8 +109,8 @@ absl::StatusOr<std::string> ReadSmallFile(absl::string_view path,
 // fsync of a directory: makes creations and renames inside it durable.
 absl::Status SyncDirectory(absl::string_view path);
 
-// Takes O_DIRECT for an open file where it is to be had. The alignment of its transfers; 0
-// where there is none, and the file stays buffered.
+// Sets O_DIRECT on an open file if the filesystem supports it. Returns the alignment of transfers;
+// 0 if the file stays buffered.
 uint32_t EnableDirectIo(int fd);
 
 // Bytes an ordinary user may still allocate on the filesystem of `path`.

@@ -10,9 +10,9 @@ namespace spillway {
 
 enum class LockKind { kExclusive, kShared };
 
-// True when it was had, false when somebody else has it. Does not wait. flock, and where the
-// filesystem has none (some network ones) a lock of fcntl's on the open file, which ends in
-// the same way; kUnknown with the remedy where that is missing too. `flock` is for tests.
+// Returns whether the lock was acquired; false if another process holds it. Does not wait. Uses
+// flock, or, on filesystems without it (some network ones), an open file description lock of fcntl,
+// which ends in the same way; kUnknown with the remedy if both are missing. `flock` is for tests.
 absl::StatusOr<bool> TryLockFile(int fd, LockKind kind, absl::string_view path,
                                  int (*flock)(int, int) = ::flock);
 

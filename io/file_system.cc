@@ -1,4 +1,4 @@
-// The machine's own file system.
+// The file system of this machine.
 #include "io/file_system.h"
 
 #include <dirent.h>
@@ -123,7 +123,7 @@ class RealFileSystem final : public FileSystem {
     return names;
   }
 
-  absl::StatusOr<FileInfo> Look(absl::string_view path, SymbolicLink symbolic_link) override {
+  absl::StatusOr<FileInfo> Stat(absl::string_view path, SymbolicLink symbolic_link) override {
     const std::string name(path);
     struct stat info;
     if ((symbolic_link == SymbolicLink::kFollow ? ::stat(name.c_str(), &info)
@@ -197,7 +197,7 @@ FileSystem& FileSystem::Real() {
 absl::Status CreateDirectories(FileSystem& files, absl::string_view path, FileAccess access,
                                std::vector<std::string>* created) {
   const std::string name(path), parent = ParentPath(path);
-  const auto found = files.Look(name, SymbolicLink::kFollow);
+  const auto found = files.Stat(name, SymbolicLink::kFollow);
   if (absl::IsNotFound(found.status())) {
     if (parent != name) RETURN_IF_ERROR(CreateDirectories(files, parent, access, created));
     const absl::Status made = files.CreateDirectory(name, access);
@@ -221,17 +221,17 @@ absl::StatusOr<std::unique_ptr<File>> OpenInPlace(FileSystem& files, absl::strin
 }
 
 bool Exists(absl::string_view path, FileSystem& files) {
-  return files.Look(path, SymbolicLink::kFollow).ok();
+  return files.Stat(path, SymbolicLink::kFollow).ok();
 }
 
 bool IsDirectory(absl::string_view path, FileSystem& files) {
-  const auto found = files.Look(path, SymbolicLink::kFollow);
+  const auto found = files.Stat(path, SymbolicLink::kFollow);
   return found.ok() && found->kind == FileInfo::Kind::kDirectory;
 }
 
 bool SameFile(absl::string_view a, absl::string_view b, FileSystem& files) {
-  const auto one = files.Look(a, SymbolicLink::kFollow);
-  const auto other = files.Look(b, SymbolicLink::kFollow);
+  const auto one = files.Stat(a, SymbolicLink::kFollow);
+  const auto other = files.Stat(b, SymbolicLink::kFollow);
   return one.ok() && other.ok() && one->identity == other->identity &&
          one->kind != FileInfo::Kind::kOther;
 }
@@ -283,7 +283,7 @@ int CreateSharedDirectories(absl::string_view path) {
 
 absl::StatusOr<std::string> ResolveForWriting(FileSystem& files, absl::string_view path) {
   const std::string resolved = files.Resolve(path);
-  const auto found = files.Look(resolved);
+  const auto found = files.Stat(resolved);
   if (found.ok() && found->kind != FileInfo::Kind::kFile) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " is no regular file, and is not replaced by one: give another path"));

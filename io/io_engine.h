@@ -1,4 +1,4 @@
-// How bytes get between memory and storage: asynchronous reads and writes.
+// Asynchronous reads and writes between memory and storage.
 //
 // An engine has one owner thread: the first that calls Submit or Poll.
 // Requests belong to the caller and stay untouched and in place from Submit
@@ -6,12 +6,11 @@
 // thread, and may submit further requests. Wake is the one method for any
 // thread.
 //
-// Every completion is checked. A short transfer is continued from where it
-// stopped; EINTR and EAGAIN are retried; any other failure, and an end of file
-// before the last byte that is needed, becomes the request's status, with path, offset and
-// size in the message. Where the kernel serves the engine itself no longer, that is the status of
-// what is under way and of all that follows. What it does not give back within seconds then fails,
-// too, and its memory may still be written to.
+// Every completion is checked. A short transfer is continued from where it stopped; EINTR and
+// EAGAIN are retried. Any other failure, and an end of file before the last byte that is needed,
+// becomes the request's status, with path, offset and size in the message. If the kernel stops
+// serving the engine, all current and later requests fail with that status, even if the kernel does
+// not return them within seconds; their memory may then still be written to.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +26,8 @@ namespace spillway {
 
 enum class IoOp : uint8_t { kRead, kWrite };
 
-// Which request goes first when the queue is full: a demand fetch (somebody
-// is waiting) before prefetch, prefetch before write-back.
+// Priority when the queue is full: a demand fetch (a thread is waiting) before prefetch, prefetch
+// before write-back.
 enum class IoClass : uint8_t { kDemand, kPrefetch, kWriteBack };
 
 struct IoRequest {
@@ -39,10 +38,10 @@ struct IoRequest {
   uint64_t offset_bytes = 0;
   char* data = nullptr;
   uint64_t size_bytes = 0;
-  // Of a read whose last block may reach behind its file's end: so many bytes are asked for, and
-  // what is behind them may be missing. 0: all are.
+  // For a read whose last block may extend beyond the end of its file: the number of bytes that
+  // must exist. 0: all of them.
   uint64_t needed_bytes = 0;
-  // What it moves, for traces; -1: nothing that has a name.
+  // The unit that it moves, for traces; -1: none.
   int32_t unit = -1;
   int32_t tile = -1;
 
@@ -52,7 +51,7 @@ struct IoRequest {
 
  private:
   friend class BlockQueue;
-  // The engine's own bookkeeping between Submit and done.
+  // The engine's own state between Submit and done.
   uint64_t arrival = 0;
   uint64_t submitted_bytes = 0;
   uint32_t blocks_in_flight = 0;
@@ -65,14 +64,14 @@ struct IoRequest {
 struct IoStats {
   uint64_t read_bytes = 0;
   uint64_t written_bytes = 0;
-  // Time during which at least one block was in flight.
+  // Time with at least one block in flight.
   double busy_seconds = 0;
 };
 
-// What the kernel gives an engine beyond plain transfers, for logs and benchmarks.
+// Optional kernel features in use, for logs and benchmarks.
 struct IoFeatures {
   struct Refused {
-    std::string feature;  // io_uring itself, where threads stand in for it
+    std::string feature;  // "io_uring" if threads replace it
     std::string reason;   // with the remedy
   };
   std::vector<std::string> on;
@@ -81,20 +80,19 @@ struct IoFeatures {
 
 class IoEngine {
  public:
-  // Waits for the transfers in flight, so that no memory is written later;
-  // callbacks that have not run never will. REQUIRES: the owner thread, or
-  // nothing pending.
+  // Waits for the transfers in flight, so that no memory is written later; callbacks that have not
+  // run never will. REQUIRES: called on the owner thread, or nothing is pending.
   virtual ~IoEngine() = default;
 
   // Owner thread. Never blocks and never fails: errors arrive at `done`.
   virtual void Submit(IoRequest* request) = 0;
 
-  // Owner thread, never from a callback. Starts what was submitted, waits until
-  // something completes, Wake is called or `timeout` passes (zero: only looks),
-  // runs the callbacks of what completed, and returns how many ran.
+  // Owner thread, never from a callback. Starts submitted requests, waits until something
+  // completes, Wake is called or `timeout` passes (zero only polls), runs the callbacks of
+  // completed requests, and returns how many ran.
   virtual size_t Poll(absl::Duration timeout) = 0;
 
-  // Any thread: makes the Poll in progress, or else the next one, return.
+  // Any thread. Makes the current Poll return, or else the next one.
   virtual void Wake() = 0;
 
   // Requests submitted whose callback has not run. Owner thread.
@@ -103,7 +101,7 @@ class IoEngine {
   // "io_uring" or "threads".
   virtual absl::string_view name() const = 0;
 
-  // Owner thread, or before there is one.
+  // Owner thread, or before it exists.
   virtual IoFeatures features() const { return {}; }
 
   // Any thread.

@@ -1,4 +1,4 @@
-// What an I/O engine (io/io_engine.h) is told. Plain values.
+// Options of an I/O engine (io/io_engine.h). Plain values.
 #pragma once
 
 #include <cstdint>
@@ -24,30 +24,29 @@ struct IoEngineOptions {
   uint32_t depth = 32;
   // Threads of the thread-pool engine.
   uint32_t threads = 4;
-  // While there are demand reads about (the last one at most ten seconds ago), at most so
-  // many bytes of writes of the class kWriteBack are in flight per file, or one block:
-  // what a demand read may find before it at a drive.
+  // Limit of kWriteBack bytes in flight per file (or one block), while demand reads occur and for
+  // ten seconds after: the writes that a demand read may wait for.
   uint64_t write_window_bytes = 8 << 20;
 
-  // What transfers will mostly use; both outlive the engine. io_uring registers them once,
-  // which saves the kernel a look-up per block. Where that is refused, and for all other
-  // memory and files, everything works as without.
+  // Memory and files that most transfers will use; both outlive the engine. io_uring registers them
+  // once, which saves the kernel a look-up per block. Other memory and files work as well, and so
+  // does a kernel that refuses registration.
   std::vector<IoMemory> memory = {};
   std::vector<const File*> files = {};
 
-  // io_uring only, and dropped where refused. Wait for direct transfers by asking the drive
-  // instead of by interrupt (IOPOLL): a core stays busy while any are in flight.
+  // io_uring only, and dropped where refused. Polls for completions of direct transfers instead of
+  // waiting for interrupts (IOPOLL): a core stays busy while any are in flight.
   bool poll = false;
-  // A kernel thread takes the submissions (SQPOLL): saves system calls, costs most of a
-  // core. Not beside `poll`.
+  // A kernel thread takes the submissions (SQPOLL): saves system calls, costs most of a core.
+  // Excludes `poll`.
   bool sqpoll = false;
 
-  // Log which engine it became, and why.
+  // Log the chosen engine and the reason.
   bool announce = true;
-  // Where block size and depth come from, for that line: "tuned"; "" says nothing.
+  // The source of block size and depth for that line, such as "tuned"; "": omitted.
   std::string origin = {};
 
-  // Takes note of every request; outlives the engine. May be null.
+  // Records every request; outlives the engine. May be null.
   Trace* trace = nullptr;
 };
 

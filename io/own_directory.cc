@@ -103,7 +103,7 @@ class RealOwnDirectory final : public OwnDirectory {
     UniqueFd fd(OpenAt(name, O_RDWR | (create ? O_CREAT : 0)));
     if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("open ", PathOf(name)));
     struct stat info;
-    // One that was removed between open and here is told by IsNamed.
+    // IsNamed reports a file that was removed since open.
     if (::fstat(fd.get(), &info) != 0 || info.st_nlink > 0) {
       RETURN_IF_ERROR(CheckOwnFile(fd.get(), PathOf(name)));
     }
@@ -142,7 +142,7 @@ class RealOwnDirectory final : public OwnDirectory {
  private:
   std::string PathOf(const std::string& name) const { return absl::StrCat(path(), "/", name); }
 
-  // Not blocking: what somebody planted may be a pipe.
+  // Nonblocking: the entry may be a planted pipe.
   int OpenAt(const std::string& name, int flags) const {
     return RetryOnSignal([&] {
       return ::openat(fd_.get(), name.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);

@@ -1,6 +1,6 @@
-// An open directory of a run's own. What was checked is what is used, whatever its path names by
-// now, and nothing is followed: whoever could plant a link, a pipe or a device there must not get a
-// file of ours written elsewhere, a foreign file removed, or the run to hang. FileSystem opens it.
+// An open directory of a run's own. Operations use the directory that was checked, whatever its
+// path names later, and follow no links. Otherwise a planted link, pipe or device could make the
+// run write outside, remove a foreign file, or hang. FileSystem opens it.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +20,15 @@ namespace spillway {
 
 enum class OtherNames { kIgnored, kRefused };
 
-// An open lock file. The destructor gives the lock back, as the end of its process does.
+// An open lock file. The lock ends with the object, or with its process.
 class LockFile {
  public:
   virtual ~LockFile() = default;
-  // As TryLockFile.
+  // See TryLockFile.
   virtual absl::StatusOr<bool> TryLock(LockKind kind) = 0;
-  // False where somebody has removed it meanwhile: a lock on it keeps nobody out.
+  // False if the file has been removed: a lock on it excludes nobody.
   virtual absl::StatusOr<bool> IsNamed() const = 0;
-  // In place of what is in it. Not made durable.
+  // Replaces the content. Not made durable.
   virtual absl::Status Write(absl::string_view text) = 0;
 };
 
@@ -39,47 +39,48 @@ class OwnDirectory {
   OwnDirectory(const OwnDirectory&) = delete;
   OwnDirectory& operator=(const OwnDirectory&) = delete;
 
-  // That it was opened by; for messages.
+  // The path that it was opened by; for messages.
   const std::string& path() const { return path_; }
 
-  // What is in it, by name. What vanishes meanwhile is left out.
+  // The entries by name. Entries that vanish meanwhile are left out.
   virtual absl::StatusOr<std::vector<DirectoryEntry>> List() const = 0;
-  // At most `most_bytes` of a file in it. kNotFound where there is none; else as CheckOwnFile.
+  // Reads at most `most_bytes` of a file. kNotFound if it does not exist; other errors as in
+  // CheckOwnFile.
   virtual absl::StatusOr<std::string> ReadFile(const std::string& name,
                                                size_t most_bytes) const = 0;
-  // kNotFound where there is none; other errors for what is no directory.
+  // kNotFound if it does not exist; other errors if it is no directory.
   virtual absl::StatusOr<std::unique_ptr<OwnDirectory>> OpenDirectory(
       const std::string& name) const = 0;
-  // The file is created where it is missing. Errors as of CheckOwnFile.
+  // With `create` a missing file is created. Errors as in CheckOwnFile.
   virtual absl::StatusOr<std::unique_ptr<LockFile>> OpenLock(const std::string& name,
                                                              bool create) const = 0;
-  // Makes one that is ours alone in it. kAlreadyExists where the name is taken, by whatever it is.
+  // Creates a private subdirectory. kAlreadyExists if the name is taken by anything.
   virtual absl::Status CreateDirectory(const std::string& name) const = 0;
-  // kNotFound where there is none.
+  // kNotFound if it does not exist.
   virtual absl::Status Remove(const std::string& name) const = 0;
-  // The same of an empty directory; kFailedPrecondition where anything is in it.
+  // Removes an empty directory; kFailedPrecondition if it is not empty.
   virtual absl::Status RemoveDirectory(const std::string& name) const = 0;
-  // fsync: creations, renames and removals in it are durable from then on.
+  // fsync: creations, renames and removals in the directory are durable afterwards.
   virtual absl::Status Sync() const = 0;
-  // Whether its path still names it. While this is open, no other directory has its device and
-  // inode: not one below a mount that is gone, nor one that was mounted over it.
+  // Whether its path still names it. While it is open, no other directory can have its device and
+  // inode: neither below a lost mount nor in one mounted over it.
   virtual bool IsStillNamed() const = 0;
-  // Whether it was removed: nothing names it, and nothing can be in it.
+  // Whether it was removed; then it is empty for good.
   virtual bool IsRemoved() const = 0;
 
-  // Checks that each of `files` that is there is a regular file of ours without another name
-  // elsewhere, and each of `directories` a directory of ours; half-written files count as `files`.
-  // With kRefused nothing else may be there at all. kFailedPrecondition or kPermissionDenied, with
-  // what it is and where.
+  // Checks those of `files` and `directories` that exist: files must be regular, of this user and
+  // without hard links, directories of this user; temporary files count as `files`. With kRefused
+  // nothing else may exist. kFailedPrecondition or kPermissionDenied names the entry and what it
+  // is.
   absl::Status CheckEntries(absl::Span<const std::string> files,
                             absl::Span<const std::string> directories, OtherNames others) const;
 
-  // Removes those of `names` that are files of ours, and half-written files. Returns the bytes that
-  // they took; a name that is not there is fine. What is no such file stays, and is an error.
+  // Removes those of `names` that are files of ours, and temporary files. Returns the bytes that
+  // they took; missing names are fine. Anything else stays and is an error.
   absl::StatusOr<uint64_t> RemoveFiles(absl::Span<const std::string> names) const;
 
-  // Removes what WriteFileAtomically left (io/file_system.h). Best effort: it only wastes space.
-  // REQUIRES: nobody else writes there.
+  // Removes temporary files of WriteFileAtomically (io/file_system.h). Ignores errors, since they
+  // only waste space. REQUIRES: no other process writes there.
   void RemoveLeftovers() const;
 
  private:
@@ -87,12 +88,12 @@ class OwnDirectory {
 };
 
 enum class DirectoryUse {
-  kLook,      // refused: a link, another user's
-  kReadable,  // also one that others may write to
-  kForOurs,   // the same, and others may not even read it from then on
+  kLook,      // refuses links and directories of other users
+  kReadable,  // also refuses directories that others may write to
+  kForOurs,   // like kReadable, and removes all permissions of others
 };
 
-// Of the machine's own file system; FileSystem::OpenOwn in general.
+// Opens a directory of the machine's file system; FileSystem::OpenOwn is the general form.
 absl::StatusOr<std::unique_ptr<OwnDirectory>> OpenOwnDirectory(absl::string_view path,
                                                                DirectoryUse use);
 

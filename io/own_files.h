@@ -1,5 +1,4 @@
-// What a file in a run's own directory must be before it is used, and the names that half-written
-// ones have. Any thread.
+// Requirements on files in a run's own directory, and the names of temporary files. Any thread.
 #pragma once
 
 #include <sys/stat.h>
@@ -12,41 +11,41 @@
 
 namespace spillway {
 
-// What a directory has under a name.
+// An entry of a directory.
 struct DirectoryEntry {
   std::string name;
   bool is_file = false;          // regular
-  bool is_directory = false;     // itself, not a link to one
+  bool is_directory = false;     // a directory, not a link to one
   const char* kind = "a file";   // for messages
-  uint32_t user = 0;             // who owns it
-  uint64_t links = 1;            // names that it has
+  uint32_t user = 0;             // the owner's id
+  uint64_t links = 1;            // hard links
   uint64_t allocated_bytes = 0;  // on the drive
-  int64_t modified_seconds = 0;  // 1970
+  int64_t modified_seconds = 0;  // mtime, since 1970
 };
 
-// kFailedPrecondition or kPermissionDenied, with what it is, where the open `fd` is no
-// regular file, belongs to another user or has another name elsewhere (a hard link).
+// Checks that the open `fd` is a regular file of this user without hard links; otherwise
+// kFailedPrecondition or kPermissionDenied, with what it is.
 absl::Status CheckOwnFile(int fd, absl::string_view path);
 
-// The first of these alone: for what is only read.
+// Checks only that it is a regular file: for files that are only read.
 absl::Status CheckRegularFile(int fd, absl::string_view path);
 
-// The name under which WriteFileAtomically (io/file_system.h) writes what becomes `path`. `random`
-// and not the process id: two containers that share a directory may run under the same one.
+// The temporary name of WriteFileAtomically (io/file_system.h) for `path`. `random` and not the
+// process id: two containers that share a directory may have equal ids.
 std::string AtomicWriteName(absl::string_view path, uint64_t random);
 
-// Whether a file of this name is what WriteFileAtomically leaves behind when
-// the process dies in the middle. The owner of the directory may remove it.
+// Whether a name is that of a temporary file, which a killed WriteFileAtomically leaves behind. The
+// owner of the directory may remove it.
 bool IsAtomicWriteLeftover(absl::string_view name);
 
-// An entry of a directory, as `stat` has it.
+// The entry for a result of `stat`.
 DirectoryEntry EntryOf(std::string name, const struct stat& info);
 
-// As CheckOwnFile, of an entry.
+// CheckOwnFile for an entry.
 absl::Status CheckOwnEntry(const DirectoryEntry& entry, absl::string_view path);
-// kFailedPrecondition or kPermissionDenied where it is no directory, or another user's.
+// kFailedPrecondition or kPermissionDenied unless it is a directory of this user.
 absl::Status CheckOwnSubdirectory(const DirectoryEntry& entry, absl::string_view path);
-// What no run put into its own directory.
+// The error for an entry that no run has created.
 absl::Status RefuseOther(const DirectoryEntry& entry, absl::string_view path);
 
 }  // namespace spillway

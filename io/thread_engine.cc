@@ -24,7 +24,7 @@ int64_t Transfer(const IoBlock& block) {
   return moved < 0 ? -errno : moved;
 }
 
-// The pool's threads take no signals: those are for the program's own.
+// The pool's threads block all signals, which the program's own threads handle.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -45,7 +45,7 @@ absl::StatusOr<std::unique_ptr<ThreadEngine>> ThreadEngine::Create(const IoEngin
   std::unique_ptr<ThreadEngine> engine(new ThreadEngine(options, std::move(features)));
   const SignalsBlocked signals_blocked;
   for (uint32_t i = 0; i < options.threads; ++i) {
-    // The one place where the standard library has no answer but to throw.
+    // The standard library reports this failure only by throwing.
     try {
       engine->threads_.emplace_back([e = engine.get()] {
         NameThisThread("spill-io");
@@ -91,8 +91,8 @@ void ThreadEngine::Work() {
 
 void ThreadEngine::Start(IoBlock* block) { started_.push_back(block); }
 
-// One lock for all that was started, and nobody is woken who is awake: a thread that
-// is busy takes the next block by itself.
+// Takes the lock once for all started blocks, and wakes only idle threads: a busy one takes the
+// next block by itself.
 void ThreadEngine::Flush() {
   if (started_.empty()) return;
   size_t wake;
@@ -124,7 +124,7 @@ bool ThreadEngine::Exchange(absl::Duration wait) {
 }
 
 void ThreadEngine::Wake() {
-  // Notified under the lock: whoever was woken may destroy the engine at once.
+  // Notifies under the lock: the woken thread may destroy the engine at once.
   MutexLock lock(mutex_);
   woken_ = true;
   news_.NotifyOne();

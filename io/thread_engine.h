@@ -1,5 +1,4 @@
-// The I/O engine for where io_uring is refused: a bounded pool of threads that
-// call pread and pwrite.
+// The I/O engine without io_uring: a bounded pool of threads that call pread and pwrite.
 #pragma once
 
 #include <deque>
@@ -16,8 +15,8 @@ namespace spillway {
 
 class ThreadEngine final : public BlockEngine {
  public:
-  // Fails where the system gives no threads. `features`: what the kernel refused, when these
-  // threads stand in for it.
+  // Fails if the system refuses threads. `features`: the reason why io_uring was refused, if
+  // threads replace it.
   static absl::StatusOr<std::unique_ptr<ThreadEngine>> Create(const IoEngineOptions& options,
                                                               IoFeatures features = {});
   ~ThreadEngine() override;
@@ -37,8 +36,8 @@ class ThreadEngine final : public BlockEngine {
 
   const IoFeatures features_;
   Mutex mutex_;
-  CondVar work_;  // for the pool: to_do_ has something, or the end has come
-  CondVar news_;  // for the owner: finished_ has something, or Wake was called
+  CondVar work_;  // wakes the pool: to_do_ is not empty, or the engine ends
+  CondVar news_;  // wakes the owner: finished_ is not empty, or Wake was called
   // Each holds at most `depth` blocks: the queue gives no more.
   std::vector<IoBlock*> started_;  // the owner's, until Flush
   std::deque<IoBlock*> to_do_ ABSL_GUARDED_BY(mutex_);

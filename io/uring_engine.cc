@@ -27,12 +27,12 @@ namespace {
 // by itself on kernels before 5.11.
 constexpr uint32_t kOwnEntries = 2;
 
-// How long what a broken ring took may come back. Its memory is the caller's again then, though a
-// drive may still write there; but that run has failed, and it must not hang.
+// How long to wait for transfers of a broken ring. Afterwards the caller owns their memory again,
+// although a drive may still write to it; but the run has failed, and must not hang.
 constexpr absl::Duration kLastWait = absl::Seconds(5);
 
-// A filter may let a ring be made and refuse its use: one no-op there and back
-// shows that it works.
+// A seccomp filter may allow creating a ring and refuse its use: completing one no-op shows that it
+// works.
 int TryRing() {
   io_uring ring;
   if (const int error = -io_uring_queue_init(2, &ring, 0); error != 0) return error;
@@ -40,8 +40,8 @@ int TryRing() {
   io_uring_probe* probe = io_uring_get_probe_ring(&ring);
   if (probe == nullptr || !io_uring_opcode_supported(probe, IORING_OP_READ) ||
       !io_uring_opcode_supported(probe, IORING_OP_WRITE)) {
-    // Before 5.6 there is neither the probe nor the plain read and write. With
-    // a filter on io_uring_register there is no telling, and no enabling either.
+    // Kernels before 5.6 lack the probe and plain reads and writes. With a filter on
+    // io_uring_register neither probing nor enabling is possible.
     error = ENOSYS;
   }
   io_uring_free_probe(probe);
@@ -58,7 +58,7 @@ int TryRing() {
   return error;
 }
 
-// One read of a file through a ring that polls.
+// Reads once from a file through a polling ring.
 int TryPolledRead(UringRing& ring, const File& file) {
   const uint32_t size_bytes = file.alignment_bytes();
   std::unique_ptr<char, decltype(&std::free)> memory(
@@ -70,14 +70,14 @@ int TryPolledRead(UringRing& ring, const File& file) {
     submitted = io_uring_submit_and_wait(ring.get(), 1);
   } while (submitted == -EINTR);
   if (submitted < 0) return -submitted;
-  // A signal ends the wait that came with the submission, and this one, too; the read goes on.
+  // A signal ends the wait of the submission, and of this one, too; the read continues.
   io_uring_cqe* cqe = nullptr;
   int waited;
   do {
     waited = io_uring_wait_cqe(ring.get(), &cqe);
   } while (waited == -EINTR);
   if (waited < 0) {
-    (void)memory.release();  // rather lost than somebody else's while it is read into
+    (void)memory.release();  // leaked instead of reused while the read may write to it
     return -waited;
   }
   const int result = cqe->res;
@@ -85,8 +85,8 @@ int TryPolledRead(UringRing& ring, const File& file) {
   return result < 0 ? -result : 0;
 }
 
-// Whether the drives of these files can be polled, by one read each: what has no
-// poll queues says so only now.
+// Tries whether the drives of these files can be polled with one read each: a drive without poll
+// queues refuses only then.
 int TryPolling(const std::vector<const File*>& files) {
   UringRing ring;
   if (const int error = ring.Create(2, UringRing::Mode::kPoll); error != 0) return error;
@@ -159,8 +159,8 @@ void UringEngine::RegisterWhatIsGiven(const IoEngineOptions& options) {
 
 UringEngine::~UringEngine() {
   if (!ring_.exists()) return;
-  // Closing a ring does not end its transfers, and their memory may be gone
-  // once we return. Only the owner may wait for them.
+  // Closing a ring does not end its transfers, whose memory may be freed after this returns. Only
+  // the owner may wait for them.
   SPILLWAY_CHECK(queue().in_flight() == 0 || on_owner_thread());
   while (queue().in_flight() > 0) Exchange(absl::Hours(1));
 }
@@ -203,8 +203,8 @@ void UringEngine::Add(UringRing& ring, IoBlock* block) {
 
 void UringEngine::Flush() {
   if (ring_error_ != 0) return;
-  // What the kernel does not take now (a signal, no memory at the moment)
-  // stays in the ring and goes with the next Exchange.
+  // Submissions that the kernel refuses now (a signal, temporarily no memory) stay in the ring
+  // until the next Exchange.
   for (UringRing* ring : {&ring_, &poll_ring_}) {
     if (ring->exists() && io_uring_sq_ready(ring->get()) > 0) io_uring_submit(ring->get());
   }
@@ -228,9 +228,8 @@ bool UringEngine::Exchange(absl::Duration wait) {
   return Reap();
 }
 
-// The time is up, a signal came, or the kernel is short of memory for the
-// moment: what was not taken goes next time. Anything else means that the
-// ring itself is broken.
+// On a timeout, a signal or a temporary lack of memory, the remaining submissions are retried next
+// time. Any other error means that the ring is broken.
 void UringEngine::NoteEntered(int result) {
   if (result < 0 && result != -ETIME && result != -EINTR && result != -EAGAIN && result != -EBUSY &&
       result != -ENOMEM) {
@@ -247,8 +246,8 @@ void UringEngine::Break(int error) {
                         "(`--io-engine threads`)"));
 }
 
-// What the kernel has not taken comes back at once. What it has may still be on its way into the
-// caller's memory: it is waited for, as long as there is hope.
+// Blocks that the kernel has not taken return at once. Others may still be written into the
+// caller's memory, so they are waited for until give_up_.
 bool UringEngine::ExchangeBroken(absl::Duration wait) {
   if (!under_way_.empty()) {
     if (polled_in_flight_ > 0) {
@@ -264,7 +263,7 @@ bool UringEngine::ExchangeBroken(absl::Duration wait) {
       if (back) refused_.push_back(block);
       return back;
     });
-    // Nothing tells of these but to look again.
+    // These are found only by polling.
     if (!under_way_.empty()) wait = std::min(wait, absl::Milliseconds(1));
   }
   for (IoBlock* block : std::exchange(refused_, {})) queue().Returned(block, -ring_error_);
@@ -286,8 +285,8 @@ void UringEngine::Wait(absl::Duration wait) {
   NoteEntered(io_uring_submit_and_wait_timeout(ring_.get(), &first, 1, &timeout, nullptr));
 }
 
-// Nobody interrupts for these: to wait is to ask again and again. The other ring,
-// where Wake and buffered files are, is looked at in between.
+// Polled completions cause no interrupt: waiting is polling in a loop. The other ring, for Wake and
+// buffered files, is checked in between.
 bool UringEngine::ExchangePolling(absl::Duration wait) {
   const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(wait);
   for (;;) {
@@ -320,8 +319,8 @@ void UringEngine::ReapPolled() {
   }
 }
 
-// A drive without poll queues that the trial did not find: it was not among the
-// files given, or what was read of it never reached the drive.
+// Called for a drive without poll queues that TryPolling missed: its file was not among those
+// given, or the read never reached the drive.
 void UringEngine::StopPolling() {
   if (!polling_) return;
   polling_ = false;

@@ -1,10 +1,9 @@
 // The I/O engine on io_uring.
 //
-// What makes it faster is a ladder of features, each tried once in Create and left
-// out alone where the kernel refuses it: the ring's set-up flags (io/uring_ring.h),
-// registered memory and files, and where asked for SQPOLL and IOPOLL. A ring that
-// polls takes nothing but direct transfers, so IOPOLL is a second ring beside the
-// one that carries the rest and Wake.
+// Performance comes from a ladder of features. Each is tried once in Create and dropped alone where
+// the kernel refuses it: the ring's set-up flags (io/uring_ring.h), registered memory and files,
+// and on request SQPOLL and IOPOLL. A polling ring accepts only direct transfers, so IOPOLL is a
+// second ring beside the one for everything else and Wake.
 #pragma once
 
 #include <atomic>
@@ -22,7 +21,7 @@ namespace spillway {
 
 class UringEngine final : public BlockEngine {
  public:
-  // A refusal is explained as io/uring_refusal.h has it.
+  // A refusal is explained by io/uring_refusal.h.
   static absl::StatusOr<std::unique_ptr<UringEngine>> Create(const IoEngineOptions& options);
   ~UringEngine() override;
 
@@ -30,7 +29,7 @@ class UringEngine final : public BlockEngine {
   absl::string_view name() const override { return "io_uring"; }
   IoFeatures features() const override { return features_; }
 
-  // The set-up flags this kernel took, for the log.
+  // The set-up flags that this kernel accepted, for the log.
   std::string flags() const;
 
  private:
@@ -45,7 +44,7 @@ class UringEngine final : public BlockEngine {
   void Flush() override;
   bool Exchange(absl::Duration wait) override;
 
-  // What there is of it: the ring for direct transfers.
+  // The ring for direct transfers: poll_ring_ if it exists.
   UringRing& direct_ring() { return polling_ ? poll_ring_ : ring_; }
   void Enable();
   void ArmWake();
@@ -67,14 +66,14 @@ class UringEngine final : public BlockEngine {
   IoFeatures features_;
 
   bool enabled_ = false;
-  // Set when the kernel refused to enable a ring or to serve it any longer: then each block comes
-  // back with it.
+  // Set when the kernel refused to enable a ring or stopped serving it; every block then returns
+  // with this error.
   int ring_error_ = 0;
   std::vector<IoBlock*> refused_;
   std::vector<IoBlock*> under_way_;  // in a ring; at most `depth`
-  absl::Time give_up_;               // of a broken ring: when these count as lost
+  absl::Time give_up_;               // broken ring: when these count as lost
 
-  // Wake writes to it; a poll of it waits in the ring.
+  // Wake writes to it; the ring has a poll request on it.
   UniqueFd wake_fd_;
   bool wake_armed_ = false;
   std::atomic<bool> wake_pending_ = false;

@@ -73,7 +73,7 @@ uint64_t MemlockBytes() {
 
 absl::Status UringRefused(int error, int io_uring_disabled, uint64_t memlock_bytes) {
   const absl::Status plain = ErrnoStatus(error, "set up io_uring");
-  // The general remedy after the semicolon gives way to the particular one.
+  // Replaces the general remedy after the semicolon by the particular one.
   const absl::string_view message = plain.message().substr(0, plain.message().find(';'));
   return absl::Status(
       plain.code(),

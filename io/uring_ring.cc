@@ -12,8 +12,8 @@ namespace {
 
 constexpr unsigned kTaskRun = IORING_SETUP_COOP_TASKRUN | IORING_SETUP_DEFER_TASKRUN;
 
-// From the newest kernel to the oldest: 6.1, 6.0, 5.19, 5.6. A disabled ring is
-// wanted only where the ring is tied to a thread.
+// From the newest kernel to the oldest: 6.1, 6.0, 5.19, 5.6. A ring is created disabled only if it
+// is tied to a thread.
 constexpr unsigned kSetupFlags[] = {
     kTaskRun | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_R_DISABLED,
     IORING_SETUP_COOP_TASKRUN | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_R_DISABLED,
@@ -21,7 +21,7 @@ constexpr unsigned kSetupFlags[] = {
     0,
 };
 
-// How long the kernel's submission thread looks in vain before it sleeps.
+// How long the kernel's submission thread polls before it sleeps.
 constexpr unsigned kSqpollIdleMilliseconds = 20;
 
 // The kernel's limits: bytes of one registered buffer, and their number.
@@ -44,7 +44,7 @@ int UringRing::Create(uint32_t entries, Mode mode) {
   SPILLWAY_CHECK(!exists_);
   int error = EINVAL;
   for (unsigned flags : kSetupFlags) {
-    // With a thread of the kernel's own there is no task to run completions in.
+    // With a kernel submission thread there is no task to run completions in.
     if (mode == Mode::kSqpoll) flags &= ~kTaskRun;
     io_uring_params parameters = {};
     parameters.flags = flags | ModeFlags(mode);
@@ -106,9 +106,8 @@ int UringRing::RegisterFiles(const std::vector<const File*>& files) {
   return error;
 }
 
-// The ring's descriptor is not registered: that belongs to a thread's own
-// table, which another thread's destructor would damage, and saves nothing
-// that shows beside a transfer of a MiB.
+// The ring's descriptor is not registered: registration belongs to a thread's own table, which
+// another thread's destructor would damage, and saves nothing measurable per transfer of a MiB.
 int UringRing::Enable() {
   if ((setup_flags_ & IORING_SETUP_R_DISABLED) == 0) return 0;
   return -io_uring_enable_rings(&ring_);
@@ -116,7 +115,7 @@ int UringRing::Enable() {
 
 io_uring_sqe* UringRing::NextSqe() {
   io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
-  // The kernel's thread says that it took a batch only when it has started all of it.
+  // The kernel thread reports a batch as taken only after it has started all of it.
   while (sqe == nullptr && (setup_flags_ & IORING_SETUP_SQPOLL) != 0) {
     io_uring_submit(&ring_);
     if (io_uring_sqring_wait(&ring_) == -EOWNERDEAD) return nullptr;
@@ -159,7 +158,7 @@ bool UringRing::Add(IoBlock* block) {
 }
 
 bool UringRing::Holds(const IoBlock* block) const {
-  if ((setup_flags_ & IORING_SETUP_SQPOLL) != 0) return false;  // taken at any time
+  if ((setup_flags_ & IORING_SETUP_SQPOLL) != 0) return false;  // may be taken at any time
   const io_uring_sq& sq = ring_.sq;
   for (unsigned at = *sq.khead; at != sq.sqe_tail; ++at) {
     if (sq.sqes[at & sq.ring_mask].user_data == reinterpret_cast<uint64_t>(block)) return true;

@@ -1,13 +1,12 @@
 // One io_uring ring with the best set-up flags this kernel takes, and the
 // memory and files registered with it.
 //
-// The ring is asked for with COOP_TASKRUN, SINGLE_ISSUER and DEFER_TASKRUN:
-// completions are then handled when we ask and not by interrupting compute.
-// Older kernels get what they have. DEFER_TASKRUN ties the ring to the thread
-// that enables it; so it is made disabled, by any thread, and enabled by its owner.
+// The ring is created with COOP_TASKRUN, SINGLE_ISSUER and DEFER_TASKRUN where the kernel has them:
+// completions are then processed when we ask for them, without interrupting compute. DEFER_TASKRUN
+// ties the ring to the thread that enables it, so any thread creates it disabled, and the owner
+// enables it.
 //
-// Errors are errno values; 0 is none. One thread at a time, from Enable on always
-// the same.
+// Errors are errno values; 0 is success. One thread at a time, from Enable on always the same.
 #pragma once
 
 #include <liburing.h>
@@ -34,27 +33,26 @@ class UringRing {
   UringRing(const UringRing&) = delete;
   UringRing& operator=(const UringRing&) = delete;
 
-  // Once. `entries`: the most submissions that are not yet handed over.
+  // Call once. `entries`: the most submissions that are not yet handed to the kernel.
   int Create(uint32_t entries, Mode mode);
   bool exists() const { return exists_; }
-  // "DEFER_TASKRUN", ...: what the ring was made with.
+  // The set-up flags of the ring: "DEFER_TASKRUN", ...
   std::vector<std::string> flag_names() const;
 
-  // Both outlive the ring, and the memory is not remapped or given back to the
-  // system meanwhile: the kernel keeps the pages that are there now. All or nothing.
+  // Both outlive the ring, and the memory is not remapped or freed meanwhile: the kernel keeps its
+  // current pages. All or nothing.
   int RegisterMemory(const std::vector<IoMemory>& memory);
   int RegisterFiles(const std::vector<const File*>& files);
 
   int Enable();
 
   io_uring* get() { return &ring_; }
-  // Null where the kernel's thread is gone that would make room.
+  // Null if the kernel's submission thread, which would make room, has ended.
   io_uring_sqe* NextSqe();
-  // Adds the block's submission, through what is registered where that covers it.
-  // Its user data is the block. False as NextSqe.
+  // Adds the block's submission, with registered memory and files where they cover it. Its user
+  // data is the block. Returns false if NextSqe is null.
   bool Add(IoBlock* block);
-  // Whether the block's submission is here still, out of the kernel's reach until the next time
-  // that it is asked to take some.
+  // Whether the block's submission has not been handed to the kernel yet.
   bool Holds(const IoBlock* block) const;
 
  private:

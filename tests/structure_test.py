@@ -50,6 +50,11 @@ PURE, NOT_PURE = "swap/plan", "io/base/mutex.h"
 TORCH_FOLDERS = {"engine/torch", "engine/torch/cuda", "engine/datasets", "engine/generation", "engine/layers",
                  "engine/tasks", "tools/compute", "examples", "tests/torch", "tests/tools"}
 
+# Folders whose comments are plain sentences, which docs/GLOSSARY.md calls `plain`; the others are to follow.
+PLAIN = ["io"] + ["engine/" + room for room in ("base", "numeric", "measures", "machine", "cuda", "options", "model", "families",
+                                                "chat", "tokenizers", "media", "data")]
+ALL_SOURCES = ["io", "swap", "engine", "tools", "bench", "examples", "tests"]
+
 # A class larger than this holds several ideas, unless its header says why not.
 MOST_LINES, MOST_FIELDS = 500, 20
 
@@ -319,6 +324,41 @@ def check_one_way_to_files(sources):
             yield f"{path} has {name}: files are reached through io/file_system.h"
 
 
+# A comment that begins with a qualifier: its subject is the name below it.
+FRAGMENT = re.compile(r"^(?!\s*//)[^\n]*\n\s*// ?(Of|Who|Whose|What|The same|Likewise)\b", re.M)
+TEXTS = re.compile(r'''"(?:\\.|[^"\\\n])*"|^[ \t]*\#[^\n]*''', re.M)
+
+
+def glossary_rows(sources):
+    """(word, those that are not used, folders) of the glossary's last table."""
+    for line in sources.text("docs/GLOSSARY.md").split("## One word for a thing")[1].splitlines():
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if len(cells) == 4 and "`" in cells[2]:
+            folders = [folder for name in cells[3].split(", ") for folder in {"all": ALL_SOURCES, "plain": PLAIN}.get(name, [name])]
+            yield cells[0], re.findall(r"`([^`]+)`", cells[2]), folders
+
+
+def check_words(sources):
+    """Comments and names keep to the glossary's words; in PLAIN no comment is a fragment."""
+    lies_in = lambda path, folders: any(path.startswith(folder + "/") for folder in folders)
+    words = {path: re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", TEXTS.sub(" ", sources.text(path))).lower() for path in sources.cpp}
+    rows = list(glossary_rows(sources))
+    if len(rows) < 5:
+        yield f"docs/GLOSSARY.md has {len(rows)} rows of words that can be read"
+    for word, unused, folders in rows:
+        for other in unused:
+            pattern = re.compile(r"\b" + r"(?:\s|//|-)+".join(other.split()) + r"\b")
+            for path in sources.cpp:
+                for found in pattern.finditer(words[path]) if lies_in(path, folders) else ():
+                    line = words[path].count("\n", 0, found.start()) + 1
+                    yield f"{path}:{line} says '{other}'; docs/GLOSSARY.md: '{word}'"
+    for path in sources.cpp:
+        text = "\n" + sources.text(path)
+        for found in FRAGMENT.finditer(text) if lies_in(path, PLAIN) else ():
+            line = text.count("\n", 0, found.end())
+            yield f"{path}:{line} begins a comment with '{found[1]}': name its subject"
+
+
 # What is no code: comments, texts, includes, and the names of tests.
 NO_CODE = re.compile(r"""//[^\n]*|R"(\w*)\((?:.|\n)*?\)\1"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'|^\s*\#\s*include[^\n]*|^TEST\(.*$""",
                      re.M)
@@ -481,6 +521,7 @@ def main():
         ("one way to files", check_one_way_to_files(sources)),
         ("tests are registered", check_tests_are_registered(sources, options.build)),
         ("what is named is included", check_names_are_included(sources)),
+        ("words are the glossary's", check_words(sources)),
         ("headers are self-contained",
          check_headers_are_self_contained(sources, options.build, options.compiler)),
         ("format", check_format(sources)),

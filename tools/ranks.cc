@@ -66,7 +66,7 @@ absl::StatusOr<std::vector<std::string>> HostsCommand(const TrainFlags& flags) {
 // Copies a --config that can be read only once (a pipe) to a file in memory for the ranks.
 absl::Status KeepConfig(TrainFlags& flags, SpawnOptions& ranks) {
   if (!flags.config) return absl::OkStatus();
-  const auto found = FileSystem::Real().Look(*flags.config, SymbolicLink::kFollow);
+  const auto found = FileSystem::Real().Stat(*flags.config, SymbolicLink::kFollow);
   if (!found.ok() || found->kind != FileInfo::Kind::kOther) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(*flags.config));
   const int fd = memfd_create("config", 0);  // inherited by the ranks

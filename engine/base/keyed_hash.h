@@ -11,15 +11,15 @@ namespace spillway {
 
 inline constexpr size_t kDigestBytes = 32;
 
-// kDigestBytes bytes.
+// The digest, kDigestBytes bytes.
 std::string Sha256(absl::string_view text);
 std::string HmacSha256(absl::string_view key, absl::string_view text);
 
-// Whether both are equal. The time that it takes depends on their sizes alone, so that it does not
-// tell an attacker how many leading bytes of a guess are right.
+// Whether both are equal, in a time that depends on their sizes alone: it does not tell an attacker
+// how many leading bytes of a guess are right.
 bool SameSecretBytes(absl::string_view one, absl::string_view other);
 
-// Bytes of the kernel's generator that nobody can foresee.
+// Unpredictable bytes from the kernel's generator.
 std::string UnforeseeableBytes(size_t count);
 
 }  // namespace spillway

@@ -10,7 +10,7 @@ namespace {
 
 constexpr absl::string_view kGitLfsBegin = "version https://git-lfs";
 
-// The folder of blobs that belongs to a snapshot in the hub's cache; "": `directory` is none.
+// The blobs folder of a snapshot in the hub's cache; "": `directory` is no snapshot.
 std::string BlobsOf(absl::string_view directory) {
   const size_t snapshots = directory.rfind("/snapshots/");
   return snapshots == absl::string_view::npos
@@ -23,7 +23,7 @@ std::string BlobsOf(absl::string_view directory) {
 absl::Status CheckModelFile(absl::string_view directory, absl::string_view name,
                             FileSystem& files) {
   const std::string path = absl::StrCat(directory, "/", name);
-  ASSIGN_OR_RETURN(const FileInfo found, files.Look(path, SymbolicLink::kFollow));
+  ASSIGN_OR_RETURN(const FileInfo found, files.Stat(path, SymbolicLink::kFollow));
   if (found.kind != FileInfo::Kind::kFile) {
     return absl::InvalidArgumentError(absl::StrCat(path, found.kind == FileInfo::Kind::kDirectory
                                                              ? " is not a plain file but a folder"
@@ -45,7 +45,7 @@ absl::StatusOr<std::string> ReadModelFile(absl::string_view directory, absl::str
                                           uint64_t limit_bytes, FileSystem& files) {
   RETURN_IF_ERROR(CheckModelFile(directory, name, files));
   const std::string path = absl::StrCat(directory, "/", name);
-  ASSIGN_OR_RETURN(const FileInfo found, files.Look(path, SymbolicLink::kFollow));
+  ASSIGN_OR_RETURN(const FileInfo found, files.Stat(path, SymbolicLink::kFollow));
   if (found.size_bytes > limit_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(path, " has ", FormatBytes(found.size_bytes),
                                                    "; at most ", FormatBytes(limit_bytes),

@@ -10,7 +10,7 @@ namespace spillway {
 namespace {
 
 constexpr size_t kMostBytes = 1000;
-// Of a name of some hundred bytes; ordinary patterns take some hundred.
+// Limit for matching a name of some hundred bytes; ordinary patterns need some hundred.
 constexpr uint32_t kMostAttempts = 1'000'000;
 
 struct FreeMatch {

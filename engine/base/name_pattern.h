@@ -1,5 +1,5 @@
-// Regular expressions for names, as people and PEFT's configs give them: PCRE2's, which are
-// Python's for all that names need. What takes too long to be told is not found.
+// Regular expressions for names, from users and PEFT's configs. PCRE2 matches them; for names its
+// syntax is Python's. A match that takes too long counts as none.
 #pragma once
 
 #include <memory>
@@ -11,17 +11,16 @@
 
 namespace spillway {
 
-// A value; any thread.
+// A value type; any thread.
 class NamePattern {
  public:
-  // kInvalidArgument, "TEXT: why", for what is no regular expression, or is longer than 1,000
-  // bytes.
+  // kInvalidArgument, "TEXT: why", for an invalid expression, or one longer than 1,000 bytes.
   static absl::StatusOr<NamePattern> Parse(absl::string_view text);
 
-  // Whether some part of the name matches; the whole of it.
+  // Whether some part of the name matches; whether the whole name does.
   bool FoundIn(absl::string_view name) const { return Match(name, false, nullptr); }
   bool Matches(absl::string_view name) const { return Match(name, true, nullptr); }
-  // What its first group holds of a name that it matches as a whole.
+  // The first group of a match of the whole name.
   std::optional<std::string> GroupIn(absl::string_view name) const;
 
  private:

@@ -9,7 +9,7 @@
 namespace spillway {
 namespace {
 
-// Without the dashes of a flag, which all flags have.
+// The name in lower case, with '_' for '-' and without leading dashes.
 std::string Folded(absl::string_view name) {
   name.remove_prefix(std::min(name.find_first_not_of('-'), name.size()));
   std::string folded = absl::AsciiStrToLower(name);
@@ -36,22 +36,22 @@ size_t EditDistance(const std::string& a, const std::string& b) {
   return d(a.size(), b.size());
 }
 
-// Names longer than this are nobody's slip of the keyboard; it also bounds the table.
+// A longer name is not a typing error; this also bounds the table.
 constexpr size_t kLongestName = 128;
-// More letters than these make another word.
+// More edits than these make another word.
 constexpr size_t kMostEdits = 2;
 
-// Whether `words` are some of those of `name`, one after another.
+// Whether `words` is a sequence of whole words in `name`.
 bool HasWords(absl::string_view name, absl::string_view words) {
   return absl::StrContains(absl::StrCat("_", name, "_"), absl::StrCat("_", words, "_"));
 }
 
-// "batch" of "micro_batch", and "number_of_epochs" of "epochs": the one with the fewest words more;
-// or else the longest that `folded` ends with, or has with a word behind it that says nothing. ""
-// where several are as good.
+// Finds names with more or fewer words: "batch" finds "micro_batch", by the fewest extra words;
+// "number_of_epochs" finds "epochs", the longest name at its end, or before a last word without
+// meaning. "" for a tie.
 std::string NameOfMoreOrFewerWords(const std::string& folded,
                                    const std::vector<std::string>& known) {
-  constexpr size_t kShortest = 4;  // letters: "lr" is part of too much
+  constexpr size_t kShortest = 4;  // letters: "lr" is part of too many names
   if (folded.size() < kShortest) return "";
   std::string nearest;
   size_t fewest = folded.size() + kLongestName;

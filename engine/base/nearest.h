@@ -1,4 +1,4 @@
-// The known name that somebody probably meant.
+// Suggests the known name that a misspelt one probably means.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace spillway {
 
-// The nearest of `known` by edits (insertions, deletions, replacements, swapped neighbours; case,
-// '-' against '_' and dashes in front do not count), of which at most two and a third of its
-// letters may differ; or else the one of which `name` is some whole words, or which is the last of
-// `name`'s words; "" where there is none, or several are as near.
+// The nearest of `known` by edit distance (insertions, deletions, replacements, swapped neighbours;
+// case, '-' against '_' and leading dashes do not count), with at most two edits and a third of its
+// letters. Otherwise the one of which `name` is some whole words, or which is the last of `name`'s
+// words. "" if there is none, or a tie.
 std::string NearestName(absl::string_view name, const std::vector<std::string>& known);
 
-// Whether `name` is `known` but for a slip: a fifth of its letters are wrong, at least one, or it
-// is the greater part of it.
+// Whether `name` is a misspelling of `known`: at most one letter or a fifth of them are wrong, or
+// it is the greater part of `known`.
 bool IsSlipOf(absl::string_view name, absl::string_view known);
 
 // "; did you mean 'X'?" or "".

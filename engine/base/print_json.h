@@ -1,4 +1,4 @@
-// Answers as JSON: what --json prints, and the lines of files.
+// Prints JSON: the output of --json, and lines of files.
 #pragma once
 
 #include <cstdio>
@@ -8,13 +8,13 @@
 
 namespace spillway {
 
-// On one line. Bytes that are no UTF-8, as a path may have them, are U+FFFD.
+// JSON on one line. Invalid UTF-8, as in a path, becomes U+FFFD.
 template <typename Json>
 std::string JsonLine(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// To stdout.
+// Prints JSON to stdout.
 template <typename Json>
 void PrintJson(const Json& json) {
   std::puts(JsonLine(json).c_str());

@@ -29,7 +29,7 @@ std::string Bar(const ProgressParts& parts, int cells) {
   return absl::StrCat(" [", std::string(filled, '#'), std::string(cells - filled, '.'), "]");
 }
 
-// Everything behind the bar that is at least so important.
+// Everything after the bar with at least this importance.
 std::string Tail(const ProgressParts& parts, Importance least) {
   std::string text;
   for (const ProgressDetail& detail : parts.details) {
@@ -57,7 +57,7 @@ std::string SecondsText(double seconds) {
 std::string FormatRate(double value) {
   constexpr std::pair<double, const char*> kUnits[] = {{1e9, "G"}, {1e6, "M"}, {1e3, "k"}};
   for (const auto& [size, name] : kUnits) {
-    // 999.5 is 1.0k already.
+    // 999.5 is shown as 1.0k.
     if (value < 0.9995 * size) continue;
     return absl::StrFormat("%.*f%s", value < 9.95 * size ? 1 : 0, value / size, name);
   }
@@ -114,7 +114,7 @@ void Progress::Update(int64_t done, std::vector<ProgressDetail> details) {
     first_time_ = now;
     first_done_ = done;
   }
-  // A log file gets a line every few seconds, more rarely as the run gets long.
+  // A log file gets a line every few seconds, less often in a long run.
   const double quiet =
       screen_.columns ? kRedrawSeconds : std::clamp((now - began_) / 20, 5.0, 60.0);
   if (done < total_ && shown_ && now - *shown_ < quiet) return;

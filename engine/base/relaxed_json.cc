@@ -10,7 +10,7 @@ namespace {
 
 bool IsNameCharacter(char c) { return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.'; }
 
-// Copies token by token, and remembers what stands before the token at hand.
+// Copies token by token, and tracks the previous token.
 class Relaxer {
  public:
   explicit Relaxer(absl::string_view text) : text_(text) {}
@@ -44,7 +44,7 @@ class Relaxer {
   }
 
  private:
-  // A comment becomes the line ends in it.
+  // Replaces a comment by the line ends in it.
   bool SkipSpaceOrComment() {
     const absl::string_view rest = text_.substr(at_);
     size_t length = 0;
@@ -68,10 +68,10 @@ class Relaxer {
     return true;
   }
 
-  // Commas wait until it is known that a member follows.
+  // Holds a comma back until a member follows.
   void Comma() {
     value_ended_ = false;
-    if (comma_at_ != std::string::npos) {  // a second one: both stay, and are an error
+    if (comma_at_ != std::string::npos) {  // a second comma: both stay, and are an error
       FlushComma();
       return Put(',');
     }
@@ -106,10 +106,10 @@ class Relaxer {
     ++at_;
     while (at_ < text_.size() && text_[at_] != quote) {
       const char c = text_[at_];
-      if (c == '\n') return;  // not closed: the strict parser says so
+      if (c == '\n') return;  // unclosed: the strict parser reports it
       if (c == '\\' && at_ + 1 < text_.size()) {
         if (text_[at_ + 1] == '\'') {
-          ++at_;  // \' is no escape of JSON's
+          ++at_;  // \' is no escape in JSON
         } else {
           Put(c);
         }
@@ -123,7 +123,7 @@ class Relaxer {
     ++at_;
   }
 
-  // A number, a literal (Python's too), or a key without quotes.
+  // Copies a number, a literal (Python's too), or a key without quotes.
   void Word() {
     const size_t begin = at_;
     while (at_ < text_.size() && IsNameCharacter(text_[at_])) ++at_;
@@ -144,7 +144,7 @@ class Relaxer {
   absl::string_view text_;
   size_t at_ = 0;
   std::string strict_;
-  size_t comma_at_ = std::string::npos;  // where the waiting comma belongs
+  size_t comma_at_ = std::string::npos;  // position of the comma that is held back
   bool value_ended_ = false;             // the last token ended a value (or is a key)
   size_t value_end_ = 0;
   bool new_line_ = false;  // since then

@@ -1,6 +1,5 @@
-// The JSON that DeepSpeed's reader (hjson) takes beyond the standard, as far as files in
-// the wild use it: turned into strict JSON, line by line, so that messages keep their
-// lines.
+// The JSON extensions of DeepSpeed's reader (hjson) that occur in practice, converted to strict
+// JSON line by line, so that messages keep their line numbers.
 #pragma once
 
 #include <string>
@@ -15,9 +14,8 @@ namespace spillway {
 // - keys without quotes, strings in single quotes;
 // - Python's True, False and None (hjson makes strings of them, which DeepSpeed's typed
 //   blocks take for what is meant).
-// What hjson takes besides (strings without quotes, ''' strings, no outer braces) is left
-// as it is, for the strict parser to refuse. Never fails; text that was strict JSON keeps
-// its meaning.
+// Other extensions of hjson (strings without quotes, ''' strings, no outer braces) are left
+// unchanged, and the strict parser refuses them. Never fails; strict JSON keeps its meaning.
 std::string StrictJsonFromRelaxed(absl::string_view text);
 
 }  // namespace spillway

@@ -1,4 +1,4 @@
-// JSON of which no messages are made, such as that of files of our own.
+// JSON whose errors need no messages, such as that of our own files.
 #pragma once
 
 #include "absl/strings/string_view.h"
@@ -7,9 +7,8 @@
 
 namespace spillway {
 
-// `discarded`, and so of no kind at all, where it is no JSON, or more than `max_depth` objects and
-// lists are in one another: copying and writing call themselves for each level, and a stack ends.
-// Never throws.
+// Parses JSON; `discarded` if it is invalid, or nested deeper than `max_depth`, which would
+// overflow the stack when copied or written. Never throws.
 template <typename Json = nlohmann::json>
 Json ParseShallowJson(absl::string_view text, int max_depth = JsonLimits().max_depth) {
   bool deep = false;

@@ -1,4 +1,4 @@
-// A command as a shell reads it, for messages and logs. Pure.
+// Formats a command as a shell reads it, for messages and logs. Pure.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace spillway {
 
-// Words with spaces between them, quoted where they need it.
+// The words separated by spaces, quoted if necessary.
 std::string ShellLine(const std::vector<std::string>& words);
 
 }  // namespace spillway

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array<char, 4> kPrefixes = {'k', 'm', 'g', 't'};
 
-// The power of 1000 or 1024 that a prefix stands for.
+// The power of 1000 or 1024 of a prefix.
 std::optional<int> PrefixPower(char prefix) {
   for (size_t i = 0; i < kPrefixes.size(); ++i) {
     if (absl::ascii_tolower(prefix) == kPrefixes[i]) return static_cast<int>(i) + 1;
@@ -28,7 +28,7 @@ uint64_t Power(uint64_t base, int exponent) {
   return result;
 }
 
-// digits[.digits][e[+]digits] at the front of `text`, which it is cut off.
+// Removes digits[.digits][e[+]digits] from the front of `text`.
 std::optional<std::string> TakeNumber(absl::string_view* text, bool exponent) {
   size_t end = 0;
   const auto digits = [&] {
@@ -51,7 +51,7 @@ std::optional<std::string> TakeNumber(absl::string_view* text, bool exponent) {
   return number;
 }
 
-// number * scale, when that is a whole number below 2^64.
+// number * scale, if that is a whole number below 2^64.
 std::optional<uint64_t> Scaled(const std::string& number, uint64_t scale) {
   uint64_t whole = 0;
   if (absl::SimpleAtoi(number, &whole)) {

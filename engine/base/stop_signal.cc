@@ -14,8 +14,7 @@ namespace {
 constexpr int kSignals[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
 std::atomic<int> g_received{0};
 int g_alive = 0;
-struct sigaction
-    g_previous[std::size(kSignals)];  // of those that are handled, by their number there
+struct sigaction g_previous[std::size(kSignals)];  // of the handled signals, by their index
 std::vector<int> g_handled;
 sigset_t g_previous_mask;
 
@@ -44,12 +43,12 @@ StopSignal::StopSignal() {
     const int signal = g_handled[i];
     struct sigaction action = {};
     action.sa_handler = Handle;
-    // The second of a kind finds the default again: a person who insists gets out.
+    // A second signal of a kind meets the default action, so that a person can end the process.
     action.sa_flags = SA_RESTART | (signal == SIGHUP ? 0 : static_cast<int>(SA_RESETHAND));
     sigaction(signal, &action, &g_previous[i]);
     sigaddset(&ours, signal);
   }
-  // What has come before is handled now.
+  // Delivers signals that arrived before.
   pthread_sigmask(SIG_UNBLOCK, &ours, &g_previous_mask);
 }
 

@@ -7,11 +7,11 @@
 
 namespace spillway {
 
-// Handles these signals while alive, also where whoever started the process has blocked them.
-// SIGHUP stays ignored where it is ignored when the object is made (nohup). A second signal of the
-// same kind ends the process at once, as without a handler; but not SIGHUP, which a terminal that
-// closes sends more than once (the kernel to its processes, the shell to its jobs). One object
-// inside another changes nothing. One thread.
+// Handles these signals while alive, even if the parent process has blocked them. SIGHUP stays
+// ignored if it is ignored at construction (nohup). A second signal of the same kind ends the
+// process at once, as without a handler; but not SIGHUP, which a closing terminal sends more than
+// once (the kernel to its processes, the shell to its jobs). A nested object has no effect. One
+// thread.
 class StopSignal {
  public:
   StopSignal();
@@ -19,32 +19,31 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  // The signals that a StopSignal made now would handle, or that are handled already.
+  // The signals that a StopSignal handles, or would handle if constructed now.
   static std::vector<int> Handled();
 
-  // The signal that came, 0 if none, or if nobody handles any now. Any thread.
+  // The received signal; 0 if there is none, or no StopSignal is alive. Any thread.
   static int received();
-  // OK, or where one came kCancelled: "stopped by SIGTERM". Any thread.
+  // OK, or kCancelled after a signal: "stopped by SIGTERM". Any thread.
   static absl::Status Check();
-  // From now on as if it had come here: another rank's.
+  // Acts as if the signal had been received here; another rank received it.
   static void Receive(int signal);
   // "SIGTERM".
   static const char* Name(int signal);
 };
 
-// For a piece of work that nearly always is over at once, and is to be finished then, but may take
-// long: the decoding of a picture. It goes on for a while after it has first seen a signal. One
-// thread.
+// Delays a stop for work that is usually short and then worth finishing, but may take long, such as
+// decoding a picture. Work continues for a while after a signal is first seen. One thread.
 class StopPatience {
  public:
-  // Whether the work is to be given up.
+  // Whether to abandon the work.
   bool Ends();
 
-  // How long it goes on. A test sets it.
+  // The delay. Tests change it.
   static inline double seconds = 0.7;
 
  private:
-  double seen_at_ = 0;  // by MonotonicSeconds; 0: there was none
+  double seen_at_ = 0;  // by MonotonicSeconds; 0: not yet
 };
 
 }  // namespace spillway

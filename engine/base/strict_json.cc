@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-// An input iterator that tells how far the parser has read.
+// An input iterator that records how far the parser has read.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -52,22 +52,21 @@ class CountingIterator {
   const char** reached_;
 };
 
-// What the pointers of all keys may take: more than those of any file of settings.
+// Limit for the pointers of all keys: more than any settings file needs.
 constexpr size_t kPointerBytes = 64u << 10;
 constexpr size_t kPointerBytesPerByte = 16;
 constexpr size_t kMostPointerBytes = 8u << 20;
-// Longer pointers are put together as long as all of them have no more bytes than the lines of keys
-// may take: with keys of the longest, nested as deep as may be, one has megabytes, and each of
-// millions of keys below would copy it.
+// Longer pointers are built only while their total is below the limit for lines. Otherwise, with
+// keys of maximum length and nesting, one pointer would have megabytes, and each of millions of
+// keys below would copy it.
 constexpr size_t kShortPointerBytes = 1u << 10;
-// Values between two looks at a signal.
+// Values parsed between checks for a signal.
 constexpr size_t kValuesAtOnce = 4096;
-// Of a value, and of a key, beside its characters: a node of a map, or a place in a vector that
-// grows.
+// Memory of a value or key besides its characters: a node of a map, or a place in a growing vector.
 constexpr size_t kNodeBytes = 64;
 
-// Builds the document from the parser's events. Any method that returns false ends the
-// parse; error() then says why.
+// Builds the document from the parser's events. A method that returns false ends the parse, and
+// error() has the reason.
 class Builder : public json::json_sax_t {
  public:
   Builder(absl::string_view text, const char* const* reached, JsonDocument* document,
@@ -123,7 +122,7 @@ class Builder : public json::json_sax_t {
   }
 
   bool parse_error(std::size_t position, const std::string&, const json::exception& e) override {
-    // `position` counts the byte that is wrong.
+    // `position` is the wrong byte, counted from 1.
     error_line_ = LineAt(std::min(position - std::min<size_t>(position, 1), text_.size()));
     // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ..."
     const std::string what = e.what();
@@ -138,10 +137,10 @@ class Builder : public json::json_sax_t {
     json* value;
     std::string pointer;
     bool has_pointer;
-    std::string key;  // of the member that comes next
+    std::string key;  // of the next member
   };
 
-  // "" where it is too long, or one of those around it is.
+  // "" if it, or an enclosing one, is too long.
   std::string PointerIn(const Level& level, absl::string_view key) {
     if (!level.has_pointer) return "";
     const size_t bytes = level.pointer.size() + key.size() + 1;
@@ -153,8 +152,8 @@ class Builder : public json::json_sax_t {
     return JsonPointerTo(level.pointer, key);
   }
 
-  // The line of a key. A long key with many others below it stands in all their pointers:
-  // without a bound a file of some MiB would take terabytes.
+  // Records the line of a key. A long key is repeated in the pointers of all keys below it: without
+  // a limit a file of some MiB would take terabytes.
   void Remember(std::string pointer) {
     if (pointer.empty() || pointer.size() > pointer_bytes_left_) return;
     const int line = Line();
@@ -162,7 +161,7 @@ class Builder : public json::json_sax_t {
     document_->lines.emplace(std::move(pointer), line);
   }
 
-  // Puts a value where the next one belongs.
+  // Stores a value at the current position.
   json* Place(json value) {
     if (levels_.empty()) {
       document_->value = std::move(value);
@@ -178,7 +177,7 @@ class Builder : public json::json_sax_t {
 
   bool skips() const { return skips_next_ || skipped_levels_ > 0; }
 
-  // False where what is kept would take more memory than it may.
+  // False if the kept values would exceed the memory limit.
   bool Count(size_t bytes) {
     memory_bytes_ += bytes;
     if (memory_bytes_ <= limits_.max_memory_bytes) return true;
@@ -199,14 +198,14 @@ class Builder : public json::json_sax_t {
     return GoesOn();
   }
 
-  // False where a signal ends the parse (StopPatience).
+  // False if a signal ends the parse (StopPatience).
   bool GoesOn() {
     if (++values_ % kValuesAtOnce != 0 || !patience_.Ends()) return true;
     given_up_ = true;
     return false;
   }
 
-  // What a stream says of the value it gets.
+  // Handles the result of a stream: "" or an error.
   bool Told(std::string wrong) { return wrong.empty() || Fail(std::move(wrong)); }
 
   bool Open(bool array) {
@@ -263,7 +262,7 @@ class Builder : public json::json_sax_t {
     return false;
   }
 
-  // The line that the parser has reached; each byte is looked at once.
+  // The current line of the parser; each byte is scanned once.
   int Line() {
     line_ += static_cast<int>(std::count(text_.data() + counted_, *reached_, '\n'));
     counted_ = *reached_ - text_.data();
@@ -282,9 +281,9 @@ class Builder : public json::json_sax_t {
   size_t pointer_bytes_left_;
   size_t long_pointer_bytes_left_;
   std::vector<Level> levels_;
-  bool skips_next_ = false;       // the value that comes next
-  size_t skipped_levels_ = 0;     // within one that is not kept
-  JsonStream* stream_ = nullptr;  // that takes what comes
+  bool skips_next_ = false;       // the next value
+  size_t skipped_levels_ = 0;     // depth inside a value that is not kept
+  JsonStream* stream_ = nullptr;  // the consumer of the current value
   size_t stream_levels_ = 0;
   size_t memory_bytes_ = 0;
   size_t counted_ = 0;

@@ -1,4 +1,4 @@
-// A file read from its start to its end, piece by piece.
+// Reads a file sequentially in pieces.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ struct PlainFile {
   uint64_t size_bytes = 0;
 };
 
-// To read. Symbolic links are followed, pipes are not (a text may be read twice), and not waited
-// for. kNotFound for a missing file, kInvalidArgument for what is not a plain file.
+// Opens a file for reading. Links are followed; pipes are refused without waiting, because a text
+// may be read twice. kNotFound for a missing file, kInvalidArgument for anything but a plain file.
 absl::StatusOr<PlainFile> OpenPlainFile(const std::string& path);
 
-// Calls `take` for each piece, in order, without a UTF-8 byte order mark at the beginning; its
-// first error ends the reading. Others as of OpenPlainFile; kCancelled at a signal (StopSignal).
+// Calls `take` for each piece in order, without a leading UTF-8 byte order mark; its first error
+// ends the reading. Other errors as in OpenPlainFile; kCancelled at a signal (StopSignal).
 absl::Status ReadInPieces(const std::string& path,
                           const std::function<absl::Status(absl::string_view)>& take);
 

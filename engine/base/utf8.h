@@ -1,4 +1,4 @@
-// UTF-8, checked: no overlong forms, no surrogates, nothing beyond U+10FFFF.
+// Checked UTF-8: no overlong forms, no surrogates, nothing beyond U+10FFFF.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class Utf8Decoder {
   // kInvalid the decoder is unusable and offset() is where the bad sequence starts.
   Result Next(unsigned char byte);
   uint32_t code_point() const { return code_point_; }
-  // Of the first byte of the current (or last completed) sequence, from the start.
+  // Offset of the first byte of the current (or last completed) sequence, from the start.
   uint64_t offset() const { return offset_; }
   // False when the text ended within a sequence.
   bool complete() const { return missing_ == 0; }
@@ -30,7 +30,7 @@ class Utf8Decoder {
   uint64_t bytes_ = 0;
 };
 
-// The code point at `*at`, which moves behind it. REQUIRES: valid UTF-8, *at < text.size().
+// The code point at `*at`, which is advanced behind it. REQUIRES: valid UTF-8, *at < text.size().
 inline uint32_t TakeCodePoint(absl::string_view text, size_t* at) {
   const auto byte = [&](size_t i) {
     return static_cast<uint32_t>(static_cast<unsigned char>(text[i]));
@@ -46,12 +46,12 @@ inline uint32_t TakeCodePoint(absl::string_view text, size_t* at) {
 // REQUIRES: a valid code point.
 void AppendUtf8(uint32_t code_point, std::string* out);
 
-// "'a'", "U+00E9 'é'", "U+0007": for messages.
+// A code point for messages: "'a'", "U+00E9 'é'", "U+0007".
 std::string DescribeCodePoint(uint32_t code_point);
 
-// A text that another process sent, as one line of a log: line breaks and tabs become spaces;
-// control characters (of C0 and C1), what changes the direction of writing, and bytes that are not
-// UTF-8 become '?'.
+// A text from another process as one line of a log: line breaks and tabs become spaces; control
+// characters (C0 and C1), characters that change the direction of writing, and invalid bytes become
+// '?'.
 std::string AsCleanLine(absl::string_view text);
 
 }  // namespace spillway

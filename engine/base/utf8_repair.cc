@@ -6,16 +6,16 @@
 namespace spillway {
 namespace {
 
-// A sequence at the start of a text: `length` bytes that are a character, or that may
-// become one (`cut`), or that are ill-formed (`bad`) and can't be longer.
+// A sequence at the start of a text: `length` bytes that are a character, or its incomplete start
+// (`cut`), or a maximal ill-formed subsequence (`bad`).
 struct Sequence {
   size_t length = 0;
   bool cut = false;
   bool bad = false;
 };
 
-// Table 3-7 of the Unicode Standard: the range of the second byte says all about
-// overlong forms, surrogates and what lies beyond U+10FFFF.
+// Table 3-7 of the Unicode Standard: the range of the second byte excludes overlong forms,
+// surrogates and code points beyond U+10FFFF.
 Sequence FirstSequence(absl::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -80,7 +80,7 @@ void Utf8Repair::Append(absl::string_view text, bool final) {
 }
 
 absl::string_view Utf8Repair::Next(absl::string_view piece) {
-  // Nearly always nothing is held and nothing is wrong: no copy is made.
+  // The usual case, nothing held and nothing wrong, makes no copy.
   if (held_.empty() && ValidUtf8Prefix(piece) == piece.size()) {
     taken_bytes_ += piece.size();
     return piece;

@@ -1,4 +1,4 @@
-// Text that may hold wrong bytes, as valid UTF-8.
+// Converts text with invalid bytes to valid UTF-8.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,25 @@ namespace spillway {
 
 inline constexpr absl::string_view kReplacementCharacter = "\xef\xbf\xbd";  // U+FFFD
 
-// Takes a text in pieces. Each maximal ill-formed subsequence (the Unicode Standard,
-// 3.9, "U+FFFD Substitution of Maximal Subparts") becomes one U+FFFD, as with Python's
-// errors="replace". One thread.
+// Processes a text in pieces. Each maximal ill-formed subsequence (the Unicode Standard, 3.9,
+// "U+FFFD Substitution of Maximal Subparts") becomes one U+FFFD, as with Python's errors="replace".
+// One thread.
 class Utf8Repair {
  public:
-  // The characters that `piece` completes: whole ones, always. The view is of `piece`
-  // or of memory of this object, and good until the next call.
+  // The whole characters that `piece` completes. The view is of `piece` or of memory of this
+  // object, valid until the next call.
   absl::string_view Next(absl::string_view piece);
 
-  // The text has ended; what is left of it. Ready for another text afterwards, whose
-  // replacements are counted on.
+  // Ends the text and returns the rest. Ready for another text afterwards; the count of
+  // replacements continues.
   absl::string_view Finish();
 
-  // So far, in all texts; the offset is that of the first, in its own text.
+  // Replacements in all texts so far; the offset is that of the first one, in its own text.
   uint64_t replaced() const { return replaced_; }
   uint64_t first_offset_bytes() const { return first_offset_bytes_; }
 
  private:
-  // Appends to out_ from `text`; what its end cuts in two goes to held_.
+  // Appends `text` to out_; an incomplete character at its end goes to held_.
   void Append(absl::string_view text, bool final);
 
   std::string held_;  // the beginning of a character, at most three bytes

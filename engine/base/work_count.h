@@ -1,6 +1,6 @@
-// How much readers have done on this thread, in steps of about the same time: points decoded, bytes
-// read, characters of pointers put together. Tests and fuzzers hold it against the size of what was
-// read: an input that makes a reader do far more is one by which it can be held up.
+// Counts the work of readers on this thread in steps of about equal time: points decoded, bytes
+// read, characters of pointers. Tests and fuzzers compare it with the size of the input, so that no
+// input can stall a reader.
 #pragma once
 
 #include <cstdint>

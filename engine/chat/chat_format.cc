@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMaxTemplateBytes = 1 << 20;
 
-// The text of "bos_token": "<s>" or {"content": "<s>", ...}.
+// Adds the texts of special tokens: "bos_token": "<s>" or {"content": "<s>", ...}.
 void AddSpecialTokens(const nlohmann::json& object, JinjaValue* variables) {
   if (!object.is_object()) return;
   for (const auto& item : object.items()) {
@@ -32,8 +32,8 @@ void AddSpecialTokens(const nlohmann::json& object, JinjaValue* variables) {
   }
 }
 
-// Thoughts have several names in data and templates: as transformers does, what has one of them is
-// given as "reasoning_content", and as "thinking" where it is not called so.
+// Gives messages with reasoning both of its keys, "reasoning_content" and "thinking", as
+// transformers does: data and templates use either.
 JinjaValue WithThoughts(const JinjaValue& messages) {
   JinjaValue out = JinjaValue::array();
   for (const JinjaValue& message : messages) {
@@ -133,7 +133,7 @@ JinjaValue ChatFormat::Readable(const Conversation& conversation, ChatClock now)
     return message.contains("content") && message["content"].is_array();
   };
   if (std::none_of(messages.begin(), messages.end(), in_parts)) return messages;
-  // A template that goes through parts writes the text of one, and not the list.
+  // A template that iterates over parts writes the text of one, instead of the list.
   const std::string mark = "\U00010600";
   const JinjaValue part = {{"type", "text"}, {"text", mark}};
   const JinjaValue message = {{"role", "user"}, {"content", JinjaValue::array({part})}};

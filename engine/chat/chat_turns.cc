@@ -20,10 +20,10 @@
 namespace spillway {
 namespace {
 
-// Letters of Linear A, which have no case, and which Python writes as they are within a list.
+// Letters of Linear A, which have no case, and which Python writes unescaped within a list.
 constexpr uint32_t kFirstMark = 0x10600, kLastMark = 0x10736;
 
-// Where in a message a string stands, which can be marked.
+// The position of a string in a message, which can be marked.
 using JsonPath = JinjaValue::json_pointer;
 
 const std::string& StringAt(const JinjaValue& message, const JsonPath& path) {
@@ -51,7 +51,7 @@ std::optional<JsonPath> LastString(const JinjaValue& value, const JsonPath& path
   return last;
 }
 
-// Strings that a template writes at or near the end of a message, the best first.
+// Strings that a template probably writes at or near the end of a message, the best first.
 std::vector<JsonPath> StringsAtEnd(const JinjaValue& message) {
   std::vector<JsonPath> ends;
   const auto add = [&](const JinjaValue& object, const char* key, const JsonPath& path) {
@@ -75,7 +75,7 @@ std::vector<JsonPath> StringsAtEnd(const JinjaValue& message) {
   return ends;
 }
 
-// Whether it has nothing beside a content that is one string.
+// Whether the message has no other value than a content that is one string.
 bool IsPlainAnswer(const JinjaValue& message) {
   return message.contains("content") && message["content"].is_string() &&
          StringsAtEnd(message).size() == 1;
@@ -86,7 +86,7 @@ JinjaValue FirstMessages(const JinjaValue& messages, size_t count) {
                                             messages.begin() + static_cast<std::ptrdiff_t>(count)));
 }
 
-// How much of the beginning two texts have in common; whole characters.
+// Length of the common prefix of two texts; whole characters.
 size_t CommonBytes(absl::string_view left, absl::string_view right) {
   const auto differ = std::mismatch(left.begin(), left.end(), right.begin(), right.end());
   auto common = static_cast<size_t>(differ.first - left.begin());
@@ -94,10 +94,10 @@ size_t CommonBytes(absl::string_view left, absl::string_view right) {
   return common;
 }
 
-// A text with marks in it: "M12M" for message 12, with a character for M.
+// A text with marks: "M12M" for message 12, with a character for M.
 struct MarkedText {
-  std::string text;  // without them
-  // {message, byte of the text}
+  std::string text;  // without marks
+  // {message, position in the text}
   std::vector<std::pair<size_t, size_t>> marks;
 };
 
@@ -105,7 +105,7 @@ std::string MarkOf(const std::string& mark, size_t message) {
   return absl::StrCat(mark, message, mark);
 }
 
-// Nothing where the template has broken a mark.
+// None if the template has broken a mark.
 std::optional<MarkedText> ReadMarks(absl::string_view rendered, const std::string& mark) {
   MarkedText out;
   while (true) {
@@ -137,7 +137,7 @@ class TurnFinder {
     for (size_t i = 0; i < messages_.size(); ++i) {
       if (IsAnswer(i)) last = i;
     }
-    // {the last, the role before, whether it calls tools}
+    // {is the last, the previous role, has tool calls}
     std::map<std::tuple<bool, std::string, bool>, std::vector<size_t>> alike;
     for (size_t i = 0; i < messages_.size(); ++i) {
       const std::string before = i == 0 ? "" : messages_[i - 1]["role"].get<std::string>();
@@ -154,18 +154,18 @@ class TurnFinder {
   }
 
  private:
-  // Where a string of a message ends, without white space that the template strips.
+  // The end of a string in a message, without white space that the template strips.
   struct StringEnd {
     JsonPath path;
     size_t in_string = 0, in_text = 0;
   };
 
-  // How the template writes a turn.
+  // The template's form of a turn.
   struct Frame {
-    std::string closing;  // what ends it when it is the last
-    // It begins with its content; otherwise behind `lead`, which is what stands between the end of
-    // the message before it (if that is known, and from the text's beginning if not) and what the
-    // assistant says.
+    std::string closing;  // the text that ends it when it is the last
+    // Whether it starts with its content. Otherwise it starts after `lead`, the text between the
+    // end of the previous message (if `anchored`; otherwise the text's start) and the assistant's
+    // words.
     bool by_content = false, anchored = false;
     std::string lead;
     bool operator==(const Frame&) const = default;
@@ -182,7 +182,7 @@ class TurnFinder {
                      "put {% generation %} and {% endgeneration %} around them in ", file_));
   }
 
-  // A character that neither the text nor a message has.
+  // Chooses a character that neither the text nor a message contains.
   absl::Status ChooseMark() {
     const std::string all = messages_.dump();
     for (uint32_t point = kFirstMark; point <= kLastMark; ++point) {
@@ -197,7 +197,7 @@ class TurnFinder {
 
   // ------------------------------------------------------------- where strings end
 
-  // Its bytes without white space at the end.
+  // Its length without trailing white space.
   size_t StrippedBytes(size_t message, const JsonPath& path) const {
     return WithoutTrailingSpace(StringAt(messages_[message], path)).size();
   }
@@ -208,7 +208,7 @@ class TurnFinder {
         .substr(StrippedBytes(message, path));
   }
 
-  // The text with the ends of these messages marked; nothing where that changes it in another way.
+  // The text with the ends of these messages marked; none if marks change it otherwise.
   std::optional<MarkedText> MarkEnds(const std::vector<size_t>& wanted, bool before_space) const {
     JinjaValue marked = messages_;
     for (const size_t i : wanted) {
@@ -232,13 +232,13 @@ class TurnFinder {
     ends_[message] = StringEnd{path, stripped ? StrippedBytes(message, path) : bytes, in_text};
   }
 
-  // Of answers, and of what is before them, as far as they can be told at once.
+  // Finds the ends of answers and of the messages before them, as far as one rendering tells.
   void FindEnds() {
     std::vector<size_t> wanted;
     for (size_t i = 0; i < messages_.size(); ++i) {
       if ((IsAnswer(i) || IsAnswer(i + 1)) && !places_[i].empty()) wanted.push_back(i);
     }
-    // Behind its white space a mark keeps a content from being stripped.
+    // A mark after its white space keeps a content from being stripped.
     const std::optional<MarkedText> outer = MarkEnds(wanted, false);
     if (!outer) return;
     if (outer->text == text_) {
@@ -250,7 +250,7 @@ class TurnFinder {
     for (size_t k = 0; k < inner->marks.size(); ++k) {
       const auto [message, at] = inner->marks[k];
       if (outer->marks[k].first != message) return;
-      // Up to the next mark in both: the outer ones have the white space before that too.
+      // Up to the next mark in both: the outer ones include the white space before it.
       const auto following = [k](const MarkedText& marked) {
         const size_t begin = marked.marks[k].second;
         const bool last = k + 1 == marked.marks.size();
@@ -269,7 +269,7 @@ class TurnFinder {
     }
   }
 
-  // The first of these places in a string that can be marked without another change.
+  // The first of these positions in a string that can be marked without another change.
   absl::StatusOr<std::optional<StringEnd>> FindPlace(size_t message, const JsonPath& path,
                                                      std::initializer_list<size_t> places) const {
     for (const size_t place : places) {
@@ -287,7 +287,7 @@ class TurnFinder {
     return std::nullopt;
   }
 
-  // Nothing for a content that is not written as it is.
+  // None if the content is not written verbatim.
   absl::StatusOr<std::optional<size_t>> ContentBegin(size_t place) const {
     const JsonPath path("/content");
     const std::string& content = StringAt(messages_[place], path);
@@ -304,15 +304,15 @@ class TurnFinder {
 
   // ------------------------------------------------------------ what is around them
 
-  // Where Frame::lead begins.
+  // The start of Frame::lead.
   size_t Anchor(size_t place, bool anchored) const {
     return anchored ? ends_[place - 1]->in_text : 0;
   }
 
-  // Where the assistant begins to speak in a turn whose text does not begin as the generation
-  // prompt has it: as far as the text is the same when a plain answer stands in its place, be that
-  // the last message, one with others behind it, or one that the user replies to. (So a thought is
-  // learnt with what opens it.) Never before `least`; nothing where no such answer can be written.
+  // The start of the assistant's words in a turn that does not start with the generation prompt:
+  // the end of the common prefix with a plain answer in its place, be that the last message, one
+  // followed by others, or one that the user replies to. (So reasoning has loss together with its
+  // opening tag.) Never before `least`; none if no plain answer can be rendered.
   absl::StatusOr<std::optional<size_t>> HeaderEnd(size_t place, size_t least) const {
     const JinjaValue plain = {{"role", "assistant"}, {"content", mark_}};
     JinjaValue alone = FirstMessages(messages_, place);
@@ -356,7 +356,7 @@ class TurnFinder {
     Frame frame;
     frame.closing = absl::StrReplaceAll(until.substr(first), {{mark_, ""}});
     const size_t end = ends_[place]->in_text;
-    // Of no messages at all a template may have nothing to say.
+    // A template may fail for an empty list of messages.
     const auto prompt = render_(FirstMessages(messages_, place), true);
     if (place > 0) RETURN_IF_ERROR(prompt.status());
     size_t begin = 0;
@@ -377,8 +377,7 @@ class TurnFinder {
         return Wrong(place, "the template does not write its beginning as it is");
       }
       begin = *header;
-      // What the generation prompt adds may stand there although what is before it is written in
-      // another way.
+      // The generation prompt's addition may match although the text before it differs.
       const auto before = render_(FirstMessages(messages_, place), false);
       if (known && begin > least && before.ok() && prompt.ok() &&
           absl::StartsWith(*prompt, *before) && prompt->size() > before->size()) {
@@ -397,7 +396,7 @@ class TurnFinder {
     return frame;
   }
 
-  // How much of what ends it when it is the last stands behind it.
+  // How much of the turn's closing text follows it.
   size_t ClosingBytes(size_t place, const Frame& frame) const {
     return CommonBytes(frame.closing, text_.substr(ends_[place]->in_text));
   }

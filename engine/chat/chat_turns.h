@@ -1,4 +1,4 @@
-// Which bytes of a conversation's text are the assistant's, where its template does not say it.
+// Finds the assistant's turns in a conversation's text if its template does not mark them.
 #pragma once
 
 #include <cstddef>
@@ -13,21 +13,20 @@
 
 namespace spillway {
 
-// The text of these messages.
+// Renders these messages to text.
 using RenderMessages =
     std::function<absl::StatusOr<std::string>(const JinjaValue& messages, bool generation_prompt)>;
 
-// Bytes [first, second) of each of the assistant's turns in `text`, which `render` writes of all
-// messages; whole characters, in order. A turn goes from where the turns before it end, with the
-// generation prompt (or from its content, where they are written in another way when they are
-// alone), to what ends it when it is the last, as far as that stands in the text.
+// Ranges of bytes [first, second) of the assistant's turns in `text`, which `render` makes of all
+// messages; whole characters, in order. A turn starts after the previous turns and the generation
+// prompt (or at its content, if previous turns alone are rendered differently). It ends with the
+// text that ends it when it is the last message, as far as `text` has that.
 //
-// Where contents end is found by marking them, all at once where that changes nothing else. Turns
-// behind messages of one role are taken as alike where the first and the last of them, but for the
-// very last, are written alike: so there are a dozen renderings, and more only for more roles and
-// for turns that are not alike.
-// kInvalidArgument, which names `file` as the template's: it changes what is marked, or ends a turn
-// in another way when it is the last. kCancelled at a StopSignal.
+// The ends of contents are found by marking them, all at once if the marks change nothing else.
+// Turns that follow messages of one role are assumed alike if the first and the last of them
+// (except the very last) are rendered alike. So there are a dozen renderings, and more only for
+// more roles and for turns that differ. kInvalidArgument, naming the template's `file`: it changes
+// the marked text, or ends the last turn differently. kCancelled at a StopSignal.
 absl::StatusOr<std::vector<std::pair<size_t, size_t>>> FindTurns(const RenderMessages& render,
                                                                  const JinjaValue& messages,
                                                                  absl::string_view text,

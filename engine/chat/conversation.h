@@ -1,4 +1,4 @@
-// A conversation of the data, as a chat template takes it.
+// A conversation from the data, in the form that chat templates take.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,12 @@
 namespace spillway {
 
 struct Conversation {
-  // {"role", "content", ...} each, with all that the data says of it; null: it is no conversation.
+  // {"role", "content", ...} each, with all other keys of the data; null: no conversation.
   JinjaValue messages;
-  // What else the row gives the template: "tools", "documents", what is in "chat_template_kwargs".
+  // Other values of the row for the template: "tools", "documents", those in
+  // "chat_template_kwargs".
   JinjaValue variables = JinjaValue::object();
-  // Messages of the assistant that are read and not learnt.
+  // Messages of the assistant without loss.
   std::set<size_t> unlearnt = {};
 };
 

@@ -38,7 +38,7 @@ PyArguments RestOf(const PyArguments& all, size_t from) {
   return rest;
 }
 
-// int(text) of Python, with white space around it and "_" between digits.
+// Python's int(text, base), with surrounding white space and "_" between digits.
 std::optional<int64_t> WholeOf(std::string text, int base) {
   text = PyStripped(text, std::nullopt, true, true);
   for (size_t i = 1; i + 1 < text.size(); ++i) {
@@ -57,11 +57,12 @@ std::optional<double> RealOf(std::string text) {
   text = PyStripped(text, std::nullopt, true, true);
   double real = 0;
   const bool reads = absl::SimpleAtod(text, &real) &&
-                     !absl::StrContains(absl::AsciiStrToLower(text), 'x');  // Python reads no 0x10
+                     // Python refuses 0x10 here.
+                     !absl::StrContains(absl::AsciiStrToLower(text), 'x');
   return reads ? std::optional(real) : std::nullopt;
 }
 
-// int(value), or int(float(value)), or the default.
+// Python's int(value), or int(float(value)), or the default.
 PyResult ToWhole(const FilterCall& call) {
   const PyValue& of = call.of;
   JinjaWork& work = call.work;
@@ -119,14 +120,13 @@ PyResult FilterRounded(const FilterCall& call) {
   if (method != "common") return work.Wrong("round takes common, ceil or floor");
   if (call.of.integral()) return PyValue::Int(call.of.integer());
   double rounded = 0;
-  // The decimal that is nearest, as Python rounds.
+  // The nearest decimal, as Python rounds.
   const bool read =
       absl::SimpleAtod(absl::StrFormat("%.*f", static_cast<int>(precision), real), &rounded);
   return PyValue::Float(read ? rounded : real);
 }
 
-// "a.0.b" of a value: the element of each name or number within that before, or `otherwise` where
-// there is none.
+// The value at a path "a.0.b" of names and numbers, or `otherwise` if there is none.
 PyResult AttributeAt(const PyValue& of, const PyValue& path, JinjaWork& work,
                      const PyValue& otherwise = PyValue()) {
   if (!path.is(PyValue::Kind::kString)) {
@@ -149,7 +149,7 @@ PyResult AttributeAt(const PyValue& of, const PyValue& path, JinjaWork& work,
   return found;
 }
 
-// What an item is compared by: the attribute, if there is one, and a text without its case.
+// The sort key of an item: the attribute, if there is one, with text in lower case.
 PyResult SortKey(const PyValue& item, const PyValue& attribute, bool with_case, JinjaWork& work) {
   PyValue key = item;
   if (!attribute.undefined() && !attribute.is(PyValue::Kind::kNone)) {
@@ -163,11 +163,11 @@ PyResult SortKey(const PyValue& item, const PyValue& attribute, bool with_case, 
   return work.Text(std::move(lower));
 }
 
-// Stable, by keys; an error of a comparison ends it.
+// Sorts by keys, stably; an error of a comparison ends it.
 absl::Status SortByKeys(std::vector<std::pair<PyValue, PyValue>>& keyed, bool reverse,
                         JinjaWork& work) {
   absl::Status status;
-  // Merges by hand: a comparator of std::sort must not fail.
+  // A merge sort, since a comparator of std::sort must not fail.
   std::vector<std::pair<PyValue, PyValue>> merged(keyed.size());
   for (size_t width = 1; width < keyed.size(); width *= 2) {
     for (size_t begin = 0; begin < keyed.size(); begin += 2 * width) {
@@ -272,7 +272,7 @@ PyResult Summed(const FilterCall& call) {
   return sum;
 }
 
-// So many items a list, the last filled up.
+// Lists of the given length, with the last one padded.
 PyResult Batched(const FilterCall& call) {
   ASSIGN_OR_RETURN(const PyItemList items, PyItems(call.of, call.work));
   ASSIGN_OR_RETURN(const int64_t count, call.given.Integer(0, 1, call.work));
@@ -318,12 +318,12 @@ PyResult ReversedOf(const FilterCall& call) {
   }
   ASSIGN_OR_RETURN(PyItemList items, PyItems(call.of, call.work));
   std::reverse(items.begin(), items.end());
-  // In Python a list is reversed bit by bit, a generator at once.
+  // In Python a reversed list is lazy, a generator is consumed at once.
   return call.of.is(PyValue::Kind::kGenerator) ? call.work.List(std::move(items))
                                                : call.work.Generator(std::move(items));
 }
 
-// The first is taken from a generator, and no more.
+// Takes only the first item of a generator.
 PyResult FirstOf(const FilterCall& call) {
   if (call.of.is(PyValue::Kind::kGenerator)) {
     PyGeneratorRep& generator = call.of.rep<PyGeneratorRep>();
@@ -486,7 +486,7 @@ PyResult AttributeFilter(const FilterCall& call) {
     return PyAttribute(call.of, name, call.work);
   }
   if (call.of.undefined()) return PyAttribute(call.of, name, call.work);
-  return PyValue();  // of a dictionary its keys are no attributes
+  return PyValue();  // keys of a dictionary are not attributes
 }
 
 struct FilterEntry {

@@ -9,8 +9,7 @@
 
 namespace spillway {
 
-// kUnimplemented for a filter or test that is not there, kInvalidArgument for what Python or Jinja
-// would raise.
+// kUnimplemented for an unknown filter or test, kInvalidArgument where Python or Jinja would raise.
 absl::StatusOr<PyValue> JinjaFilter(const std::string& name, const PyValue& of,
                                     const PyArguments& arguments, JinjaWork& work);
 absl::StatusOr<bool> JinjaTest(const std::string& name, const PyValue& of,

@@ -50,7 +50,7 @@ class JinjaLexer {
   void Add(Kind kind, absl::string_view text) {
     tokens_.push_back({kind, line_, std::string(text)});
   }
-  // The text from `begin` up to `end`, or to its own end.
+  // The text from `begin` to `end`, or to its end.
   absl::string_view Part(size_t begin, size_t end = std::string::npos) const {
     return absl::string_view(source_).substr(begin, end - begin);
   }
@@ -62,7 +62,7 @@ class JinjaLexer {
     return source_.size();
   }
 
-  // What stands before a tag at `open`, without what the tags on both sides trim.
+  // Adds the text before a tag at `open`, trimmed as the tags on both sides ask.
   void AddText(size_t open) {
     absl::string_view text = Part(at_, open);
     const absl::string_view tag = Part(open, open + 3);
@@ -73,7 +73,7 @@ class JinjaLexer {
     if (sign == '-') {
       text = WithoutTrailingSpace(text);
     } else if (!tag.empty() && tag[1] != '{' && sign != '+') {
-      // lstrip_blocks: white space from the line's beginning to the tag.
+      // lstrip_blocks: strips white space from the line's start to the tag.
       const size_t line = text.rfind('\n') + 1;
       const auto begin = static_cast<size_t>(text.data() - source_.data());
       const bool whole_line = line > 0 || begin == 0 || source_[begin - 1] == '\n';
@@ -124,7 +124,7 @@ class JinjaLexer {
     return absl::OkStatus();
   }
 
-  // A tag of this name alone, behind its "{%" and sign.
+  // Takes a tag with only this name, after its "{%" and sign.
   bool TakeRawTag(absl::string_view name) {
     absl::string_view rest = WithoutLeadingSpace(Part(at_));
     if (!absl::ConsumePrefix(&rest, name)) return false;
@@ -140,7 +140,7 @@ class JinjaLexer {
     return true;
   }
 
-  // What stands up to {% endraw %} is text.
+  // Reads text up to {% endraw %}.
   absl::Status Raw() {
     const int line = line_;
     for (size_t open = at_; (open = source_.find("{%", open)) != std::string::npos; open += 2) {
@@ -152,7 +152,7 @@ class JinjaLexer {
         at_ = begin;
         continue;
       }
-      // The text before that tag comes first.
+      // The text before that tag is added first.
       const size_t end = at_;
       const bool all_behind = trim_all_, one_behind = trim_line_;
       const int tag_lines = line_ - lines;
@@ -254,7 +254,7 @@ class JinjaLexer {
     return absl::OkStatus();
   }
 
-  // What stands after a backslash, as Python reads it; at_ comes to its last byte.
+  // Reads Python's escape sequence after a backslash; at_ moves to its last byte.
   absl::Status Escape(std::string* text) {
     constexpr absl::string_view kLetters = "abfnrtv\\'\"", kMeant = "\a\b\f\n\r\t\v\\'\"";
     const char c = source_[at_];
@@ -274,7 +274,7 @@ class JinjaLexer {
     return absl::OkStatus();
   }
 
-  // "101" or "x41": of an octal one up to three digits, of the others as many as `digits`.
+  // Reads "101" or "x41": up to three octal digits, or `digits` hexadecimal ones.
   absl::Status CodePoint(bool octal, size_t digits, std::string* text) {
     const size_t begin = at_ + !octal;
     size_t end = begin;
@@ -298,7 +298,7 @@ class JinjaLexer {
   const absl::string_view file_;
   size_t at_ = 0;
   int line_ = 1;
-  bool trim_all_ = false, trim_line_ = false;  // what the tag before the text asks for
+  bool trim_all_ = false, trim_line_ = false;  // trimming by the tag before the text
   std::vector<JinjaToken> tokens_;
 };
 

@@ -1,4 +1,4 @@
-// The words of a chat template: the text that it writes, and what stands in its tags.
+// Splits a chat template into tokens: literal text, and the contents of tags.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace spillway {
 
-// Where in a template, for messages.
+// A position in a template, for messages.
 struct JinjaPlace {
   absl::string_view file;
   int line = 0;
@@ -25,11 +25,11 @@ struct JinjaToken {
   enum class Kind { kText, kOpenOutput, kOpenBlock, kClose, kName, kString, kNumber, kSign, kEnd };
   Kind kind = Kind::kEnd;
   int line = 1;
-  std::string text;  // of a string what it says
+  std::string text;  // the value of a string
 };
 
-// The last is kEnd. As transformers reads a template: with trim_blocks and lstrip_blocks.
-// REQUIRES: `source` is UTF-8. kInvalidArgument and kUnimplemented as JinjaPlace says.
+// The last token is kEnd. Lexes with trim_blocks and lstrip_blocks, like transformers. REQUIRES:
+// `source` is UTF-8. kInvalidArgument and kUnimplemented as in JinjaPlace.
 absl::StatusOr<std::vector<JinjaToken>> LexJinja(absl::string_view source, absl::string_view file);
 
 }  // namespace spillway

@@ -21,16 +21,16 @@
 namespace spillway {
 namespace {
 
-// A template may read, make and write this much, for each byte that it is given and besides.
+// The work that a template may do: per byte of its input, and in addition.
 constexpr int64_t kWorkPerByte = 64, kWorkBesides = 16 << 20;
-constexpr size_t kStepWork = 16;        // of an expression or a node
-constexpr size_t kScopeWork = 512;      // of a turn of a loop, or a call
+constexpr size_t kStepWork = 16;        // per expression or node
+constexpr size_t kScopeWork = 512;      // per iteration of a loop, or call
 constexpr int64_t kMaxRange = 100'000;  // as Jinja's sandbox
-// Of expressions and blocks within one another, macros that call macros included: the stack of a
-// thread has room for several times as many.
+// Limit of nested expressions and blocks, including macros that call macros: a thread's stack has
+// room for several times as many.
 constexpr int kMostLevels = 500;
 
-// About how many bytes of memory a value takes.
+// Approximate memory of a value in bytes.
 int64_t SizeOf(const JinjaValue& value) {
   int64_t size = sizeof(JinjaValue);
   if (value.is_string()) size += static_cast<int64_t>(value.get_ref<const std::string&>().size());
@@ -39,8 +39,8 @@ int64_t SizeOf(const JinjaValue& value) {
   return size;
 }
 
-// Names with their values. A macro sees those of the place where it stands, whenever it is called:
-// such scopes are kept.
+// Variables with their values. A macro sees those of the scope of its definition whenever it is
+// called; such scopes are kept.
 struct JinjaScope {
   std::map<std::string, PyValue> names;
   JinjaScope* parent = nullptr;
@@ -55,7 +55,7 @@ struct MacroRep : PyFunctionRep {
 struct LoopRep : PyRep {
   std::vector<PyValue> items;
   size_t at = 0;
-  std::vector<PyValue> changed;  // what loop.changed() was called with
+  std::vector<PyValue> changed;  // arguments of the last loop.changed()
 };
 
 struct LoopMethodRep : PyFunctionRep {
@@ -113,7 +113,7 @@ class Renderer {
     return work_.Wrong("too deeply nested, or a macro without an end");
   }
 
-  // While alive, names that are set belong to a new scope below `parent`.
+  // While alive, assignments go into a new scope below `parent`.
   class InScope {
    public:
     InScope(Renderer* renderer, JinjaScope* parent)
@@ -141,7 +141,7 @@ class Renderer {
     return Run(nodes);
   }
 
-  // The text that a body writes, by itself.
+  // The text of a body, rendered separately.
   absl::StatusOr<PyValue> TextOf(const std::vector<JinjaNode>& nodes) {
     std::string before = std::exchange(out.text, std::string());
     const absl::Status status = RunInScope(nodes);
@@ -298,7 +298,7 @@ class Renderer {
     const auto loop = std::make_shared<LoopRep>();
     for (const PyValue& item : items) loop->depth = std::max(loop->depth, item.depth() + 1);
     loop->items = std::move(items);
-    bool otherwise = true;  // no body has come to its end
+    bool otherwise = true;  // no iteration has completed
     for (; loop->at < loop->items.size(); ++loop->at) {
       work_.line = node.line;
       RETURN_IF_ERROR(work_.Spend(kScopeWork));
@@ -402,7 +402,7 @@ class Renderer {
     }
   }
 
-  // What is made of child 0.
+  // Evaluates a unary expression.
   absl::StatusOr<PyValue> OfOne(const JinjaExpression& e) {
     ASSIGN_OR_RETURN(const PyValue of, Evaluate(*e.children[0]));
     work_.line = e.line;
@@ -451,7 +451,7 @@ class Renderer {
     return arguments;
   }
 
-  // `block`: what the filters of a block are over.
+  // `block`: the text of a filter block.
   absl::StatusOr<PyValue> Filtered(const JinjaExpression& e, const PyValue& block) {
     PyValue of = block;
     if (e.children[0] != nullptr) {
@@ -626,7 +626,7 @@ class Renderer {
     return TextOf(node.body);
   }
 
-  // As Python's datetime.now().strftime().
+  // Python's datetime.now().strftime().
   absl::StatusOr<PyValue> Date(const PyArguments& arguments) {
     ASSIGN_OR_RETURN(const PyParameters given,
                      PyParameters::Bind("strftime_now", "format!", arguments, work_));
@@ -647,7 +647,7 @@ class Renderer {
     time.tm_yday = absl::GetYearDay(absl::CivilDay(*now_)) - 1;
     time.tm_isdst = -1;
     std::string text(format.size() * 64 + 64, '\0');
-    format += ' ';  // an empty text is no failure
+    format += ' ';  // distinguishes an empty result from a failure
     const size_t written = std::strftime(text.data(), text.size(), format.c_str(), &time);
     if (written == 0) return work_.Refused("strftime_now with such a format");
     text.resize(written - 1);
@@ -699,12 +699,12 @@ class Renderer {
         space.attributes.emplace_back(PyTextOf(key), std::move(value));
       }
     }
-    // It belongs to the renderer: namespaces may hold one another.
+    // The renderer owns namespaces, which may contain one another.
     return PyValue(PyValue::Kind::kNamespace,
                    std::shared_ptr<PyRep>(std::shared_ptr<PyRep>(), &space));
   }
 
-  // For messages: what is undefined has the name that was looked for.
+  // For messages: an undefined value has the name that was looked up.
   std::shared_ptr<PyRep> NameRep(const std::string& name) {
     auto& rep = undefined_[name];
     if (rep == nullptr) {

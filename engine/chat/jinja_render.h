@@ -1,4 +1,4 @@
-// Renders what jinja_syntax.h reads.
+// Renders the templates of jinja_syntax.h.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,16 @@ namespace spillway {
 
 struct JinjaText {
   std::string text;
-  // Bytes [first, second) that stand in {% generation %}.
+  // Ranges of bytes [first, second) inside {% generation %}.
   std::vector<std::pair<size_t, size_t>> generated;
 };
 
-// What strftime_now writes; none: the template has no such function.
+// The time for strftime_now; none: the template has no such function.
 using ChatClock = std::optional<absl::CivilSecond>;
 
-// `variables` is a dictionary. kInvalidArgument, "FILE:LINE: ...", for what the template raises,
-// what Python would, and a template that goes on and on; kUnimplemented names what is not
-// supported; kCancelled at a StopSignal, which is looked at many times a second. Pure: any thread.
+// `variables` is a dictionary. kInvalidArgument, "FILE:LINE: ...", if the template raises or Python
+// would; kUnimplemented names an unsupported feature; kInvalidArgument for a template that does
+// not end; kCancelled at a StopSignal, checked many times a second. Pure: any thread.
 absl::StatusOr<JinjaText> RenderJinja(const JinjaTemplate& parsed, const JinjaValue& variables,
                                       ChatClock now, absl::string_view file);
 

@@ -17,8 +17,8 @@ namespace {
 using Expression = std::unique_ptr<JinjaExpression>;
 using Token = JinjaToken;
 
-// Trees are read, evaluated and destroyed by recursion: within what they nest in, and along chains
-// such as 1+1+1, which nest to the left.
+// Trees are parsed, evaluated and destroyed by recursion, over nesting and over chains such as
+// 1+1+1, which nest to the left.
 constexpr int kMaxNesting = 100, kMaxHeight = 250;
 
 class Parser {
@@ -68,7 +68,7 @@ class Parser {
 
   // ------------------------------------------------------------------ statements
 
-  // Up to a block that begins with one of `ends`, whose name is taken; to the end without any.
+  // Reads up to a block named in `ends`, whose name is consumed; up to the end if `ends` is empty.
   absl::StatusOr<std::vector<JinjaNode>> Body(std::initializer_list<absl::string_view> ends) {
     if (++depth_ > kMaxNesting) return TooDeep();
     std::vector<JinjaNode> nodes;
@@ -98,8 +98,8 @@ class Parser {
 
   absl::Status CloseBlock() { return Expect(Token::Kind::kClose, "%}"); }
 
-  // The body of a block that Jinja makes a function of, or whose text it takes: no loop is left
-  // from within, and no generation is in it, as the text before it is not known there.
+  // Reads a body that Jinja compiles to a function, or whose text it captures: a loop cannot be
+  // left from inside, and it has no generation block, since the preceding text is unknown.
   absl::Status Captured(const char* end, JinjaNode* node) {
     const int loops = std::exchange(loops_, 0);
     ++captures_;
@@ -189,7 +189,7 @@ class Parser {
       ASSIGN_OR_RETURN(node->condition, FilterChain());
     }
     RETURN_IF_ERROR(CloseBlock());
-    // A set block is no function: a loop around it can be left from within.
+    // A set block is no function: an enclosing loop can be left from inside.
     ++captures_;
     ASSIGN_OR_RETURN(node->body, Body({"endset"}));
     --captures_;
@@ -209,7 +209,7 @@ class Parser {
     return CloseBlock();
   }
 
-  // "(a, b=1)".
+  // Reads "(a, b=1)".
   absl::Status Signature(JinjaNode* node) {
     RETURN_IF_ERROR(ExpectSign("("));
     while (!TakeSign(")")) {
@@ -227,7 +227,7 @@ class Parser {
     return absl::OkStatus();
   }
 
-  // The body of a macro, and which of the names that it may be given beyond its parameters it uses.
+  // Reads a macro's body, and notes which of caller, varargs and kwargs it uses.
   absl::Status MacroBody(const char* end, JinjaNode* node) {
     RETURN_IF_ERROR(CloseBlock());
     const size_t first = at_;
@@ -266,7 +266,7 @@ class Parser {
     return MacroBody("endcall", node);
   }
 
-  // What is assigned to: a name, or in a set an attribute of a namespace.
+  // Reads a target of assignment: a name, or in a set an attribute of a namespace.
   absl::StatusOr<Expression> SingleTarget(bool attributes) {
     if (TakeSign("(")) {
       if (++depth_ > kMaxNesting) return TooDeep();
@@ -282,7 +282,7 @@ class Parser {
     return Over(JinjaKind::kAttribute, attribute, std::move(out));
   }
 
-  // One target, or several with commas between them.
+  // Reads one target, or several separated by commas.
   absl::StatusOr<Expression> Target(bool attributes) {
     ASSIGN_OR_RETURN(Expression first, SingleTarget(attributes));
     if (!IsSign(",")) return first;
@@ -311,7 +311,7 @@ class Parser {
     }
     return e->height > kMaxHeight ? TooDeep() : absl::OkStatus();
   }
-  // A new expression over these children.
+  // Makes an expression with these children.
   template <typename... Children>
   absl::StatusOr<Expression> Over(JinjaKind kind, std::string text, Children... children) const {
     Expression out = New(kind, std::move(text));
@@ -320,7 +320,7 @@ class Parser {
     return out;
   }
 
-  // One expression that `next` takes, or a tuple of several; none at all is one in parentheses.
+  // Reads one expression with `next`, or a tuple of several; an empty one is in parentheses.
   absl::StatusOr<Expression> TupleOf(absl::StatusOr<Expression> (Parser::*next)(),
                                      bool parentheses) {
     if (parentheses && IsSign(")")) return New(JinjaKind::kTuple);
@@ -390,7 +390,7 @@ class Parser {
     return out;
   }
 
-  // "" where none of them stands here.
+  // "" if none of them comes next.
   std::string TakeOneOf(Token::Kind kind, std::initializer_list<const char*> texts) {
     for (const char* text : texts) {
       if (Take(kind, text)) return text;
@@ -398,7 +398,7 @@ class Parser {
     return "";
   }
 
-  // The operands of `signs` are what `next` takes.
+  // Reads a left-associative chain of `signs` with operands read by `next`.
   absl::StatusOr<Expression> LeftToRight(Token::Kind kind, std::initializer_list<const char*> signs,
                                          absl::StatusOr<Expression> (Parser::*next)()) {
     ASSIGN_OR_RETURN(Expression left, (this->*next)());
@@ -430,7 +430,7 @@ class Parser {
     return LeftToRight(Token::Kind::kSign, {"**"}, &Parser::Filtered);
   }
 
-  // "name" or "name(arguments)" behind a "|".
+  // Reads "name" or "name(arguments)" after a "|".
   absl::StatusOr<Expression> Filter(Expression of) {
     ASSIGN_OR_RETURN(const std::string name, ExpectName());
     Expression out = New(JinjaKind::kFilter, name);
@@ -440,7 +440,7 @@ class Parser {
     return out;
   }
 
-  // "a | b(1)", over a value that a block makes.
+  // Reads "a | b(1)", the filters of a block.
   absl::StatusOr<Expression> FilterChain() {
     ASSIGN_OR_RETURN(Expression out, Filter(nullptr));
     while (TakeSign("|")) {
@@ -629,7 +629,7 @@ class Parser {
   JinjaTemplate out_;
   size_t at_ = 0;
   int depth_ = 0, loops_ = 0;
-  int captures_ = 0;  // of text, in a set, a macro or a generation
+  int captures_ = 0;  // enclosing set, macro or generation blocks
   std::string end_;   // the name that ended the last body
 };
 

@@ -1,4 +1,4 @@
-// The part of Jinja that chat templates are written in, as a tree.
+// Parses the part of Jinja that chat templates use into a tree.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace spillway {
 
-// The kind of an expression.
+// Kinds of expressions, with their fields.
 enum class JinjaKind {
   kLiteral,    // value
   kName,       // text
@@ -48,11 +48,11 @@ struct JinjaNode {
   enum class Kind {
     kText,        // text
     kOutput,      // expression
-    kIf,          // expression: body, else otherwise
-    kFor,         // target in expression if condition: body, otherwise where there was none
+    kIf,          // if expression: body, else otherwise
+    kFor,         // for target in expression if condition: body; otherwise if there was no item
     kSet,         // target to expression, or to body (through the filters of condition)
     kWith,        // targets to values, in body
-    kGeneration,  // body: what the assistant says
+    kGeneration,  // body is the assistant's text
     kMacro,       // text (names = values): body
     kCall,        // expression, a call, with caller(names = values): body
     kFilter,      // body through the filters of expression
@@ -63,24 +63,24 @@ struct JinjaNode {
   int line = 0;
   std::string text;
   std::vector<std::string> names;
-  // Of a with; of a macro's parameters the defaults, null for those without.
+  // kWith: names and values. kMacro: parameters and defaults, null for those without.
   std::vector<std::unique_ptr<JinjaExpression>> targets, values;
-  // `target` is a name, a tuple of targets, or in a set an attribute of a namespace.
+  // `target` is a name, a tuple of targets, or in kSet an attribute of a namespace.
   std::unique_ptr<JinjaExpression> target, expression, condition;
   std::vector<JinjaNode> body, otherwise;
-  // What a macro's body names, and may be given beyond its parameters.
+  // Whether a macro's body uses `caller`, `varargs` and `kwargs`.
   bool takes_caller = false, takes_values = false, takes_named = false;
 };
 
 struct JinjaTemplate {
   std::vector<JinjaNode> nodes;
-  bool generates = false;    // it says with {% generation %} what the assistant says
-  bool reads_clock = false;  // it names strftime_now
+  bool generates = false;    // marks the assistant's text with {% generation %}
+  bool reads_clock = false;  // uses strftime_now
 };
 
-// As transformers reads one: with trim_blocks and lstrip_blocks. Trees are at most some hundred
-// levels high. kInvalidArgument, "FILE:LINE: ...", for what is no template; kUnimplemented names
-// what is not supported.
+// Parses with trim_blocks and lstrip_blocks, like transformers. Trees are at most some hundred
+// levels high. kInvalidArgument, "FILE:LINE: ...", for an invalid template; kUnimplemented names an
+// unsupported feature.
 absl::StatusOr<JinjaTemplate> ParseJinja(absl::string_view source, absl::string_view file);
 
 }  // namespace spillway

@@ -22,7 +22,7 @@
 namespace spillway {
 namespace {
 
-// What the types of Python 3.11 have, in words.
+// The methods of types in Python 3.11, separated by spaces.
 constexpr absl::string_view kTextMethods =
     " capitalize casefold center count encode endswith expandtabs find format format_map index "
     "isalnum isalpha isascii isdecimal isdigit isidentifier islower isnumeric isprintable isspace "
@@ -34,7 +34,7 @@ constexpr absl::string_view kDictMethods =
 constexpr absl::string_view kListMethods =
     " append clear copy count extend index insert pop remove reverse sort ";
 constexpr absl::string_view kTupleMethods = " count index ";
-// Jinja's sandbox gives none of those that change what they are called on.
+// Methods that change their object, which Jinja's sandbox refuses.
 constexpr absl::string_view kChangingMethods =
     " append clear extend insert pop popitem remove reverse setdefault sort update ";
 
@@ -42,7 +42,7 @@ bool IsWordAmong(absl::string_view words, absl::string_view name) {
   return !absl::StrContains(name, ' ') && absl::StrContains(words, absl::StrCat(" ", name, " "));
 }
 
-// How a method's parameters are called; the methods that are built are those that stand here.
+// Names of a method's parameters; only the listed methods are supported.
 struct MethodSignature {
   const char *name, *parameters;
 };
@@ -100,7 +100,7 @@ const char* SignatureOf(absl::Span<const MethodSignature> all, const std::string
 
 std::string Reversed(absl::string_view text) { return std::string(text.rbegin(), text.rend()); }
 
-// Where `pattern` is for the last time. Linear.
+// The last position of `pattern`. Linear time.
 size_t FindLast(absl::string_view text, absl::string_view pattern) {
   const size_t found = PyFind(Reversed(text), Reversed(pattern));
   return found == std::string::npos ? found : text.size() - found - pattern.size();
@@ -117,7 +117,7 @@ std::string NarrowText(const icu::UnicodeString& text) {
   return out;
 }
 
-// Between runs of white space, at most `most` times if that is not negative.
+// Splits at runs of white space, at most `most` times unless that is negative.
 std::vector<std::string> SplitAtSpace(absl::string_view text, int64_t most, bool from_end) {
   std::vector<std::string> parts;
   if (!from_end) {
@@ -196,7 +196,7 @@ absl::StatusOr<PyValue> ListOfTexts(std::vector<std::string> texts, PyValue::Kin
   return work.List(std::move(items), kind);
 }
 
-// isalpha and its like, of ASCII.
+// isalpha and similar methods, for ASCII.
 absl::StatusOr<PyValue> IsOfClass(const std::string& name, const PyTextRep& text, JinjaWork& work) {
   if (name == "isascii") return PyValue::Bool(text.ascii());
   if (name == "isspace") {
@@ -224,8 +224,8 @@ absl::StatusOr<PyValue> IsOfClass(const std::string& name, const PyTextRep& text
   return PyValue::Bool(!all.empty() && std::all_of(all.begin(), all.end(), fits));
 }
 
-// The part of a text that optional parameters `start` and `end` leave, in bytes; none where start
-// lies behind the end.
+// The range of bytes that the optional parameters `start` and `end` select; none if start is after
+// the end.
 absl::StatusOr<std::optional<std::pair<size_t, size_t>>> PartGiven(const PyTextRep& text,
                                                                    const PyParameters& given,
                                                                    JinjaWork& work) {
@@ -742,7 +742,7 @@ absl::StatusOr<std::string> PyCased(const std::string& name, std::string text, b
 std::string PyCentered(const std::string& text, int64_t length, int64_t width,
                        const std::string& fill) {
   const int64_t missing = std::max<int64_t>(width - length, 0);
-  const int64_t left = missing / 2 + (missing & width & 1);  // as Python rounds it
+  const int64_t left = missing / 2 + (missing & width & 1);  // Python's rounding
   std::string out;
   for (int64_t i = 0; i < left; ++i) out += fill;
   out += text;

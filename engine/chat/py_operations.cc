@@ -15,7 +15,7 @@
 namespace spillway {
 namespace {
 
-constexpr size_t kElementBytes = 64;              // about what an element takes
+constexpr size_t kElementBytes = 64;              // approximate memory of an element
 constexpr int64_t kFarBeyond = int64_t{1} << 40;  // beyond every slice
 
 std::string EscapedMarkup(const PyValue& value) {
@@ -35,7 +35,7 @@ absl::StatusOr<PyValue> WholeArithmetic(const std::string& sign, int64_t a, int6
     overflow = __builtin_mul_overflow(a, b, &result);
   } else if (sign == "**") {
     result = 1;
-    // 0, 1 and -1 stay small however often they are multiplied.
+    // Powers of 0, 1 and -1 stay small.
     if (a >= -1 && a <= 1) b = b % 2 == 0 && b > 0 ? 2 : std::min<int64_t>(b, 1);
     for (; b > 0 && !overflow; --b) overflow = __builtin_mul_overflow(result, a, &result);
   } else {
@@ -64,7 +64,7 @@ PyValue RealArithmetic(const std::string& sign, double a, double b) {
   return PyValue::Float(whole);
 }
 
-// A text or a list several times over.
+// Repeats a text or a list.
 absl::StatusOr<PyValue> Repeated(const PyValue& all, int64_t times, JinjaWork& work) {
   const auto count = static_cast<size_t>(std::max<int64_t>(times, 0));
   const size_t each =
@@ -88,7 +88,7 @@ absl::StatusOr<PyValue> Repeated(const PyValue& all, int64_t times, JinjaWork& w
   return work.List(std::move(items), all.kind());
 }
 
-// The number that an index means, if it lies within.
+// The element that an index selects, if it is in range.
 std::optional<size_t> IndexedPlace(const PyValue& key, size_t length) {
   if (!key.integral()) return std::nullopt;
   const auto most = static_cast<int64_t>(length);

@@ -20,11 +20,11 @@ namespace {
 
 using PyPairs = std::vector<std::pair<PyValue, PyValue>>;
 
-constexpr size_t kValueBytes = 64;      // about what an element takes
-constexpr size_t kLookBytes = 1 << 20;  // work between two looks at the signal
-constexpr size_t kIndexedFrom = 8;      // keys of a dictionary that are compared one by one
+constexpr size_t kValueBytes = 64;      // approximate memory of an element
+constexpr size_t kLookBytes = 1 << 20;  // work between checks for a signal
+constexpr size_t kIndexedFrom = 8;      // smaller dictionaries are searched linearly
 
-// Equal keys, and no others, have equal ones.
+// A string that is the same for equal keys, and only for those.
 std::string DictKeyOf(const PyValue& key) {
   switch (key.kind()) {
     case PyValue::Kind::kString:
@@ -115,7 +115,7 @@ void AppendJsonText(absl::string_view text, bool ascii, std::string* out) {
   *out += '"';
 }
 
-// str() of what stands in a list: a string is quoted.
+// str() of an element of a list: strings are quoted.
 absl::Status AppendRepr(const PyValue& value, JinjaWork& work, std::string* out) {
   switch (value.kind()) {
     case PyValue::Kind::kString:
@@ -269,7 +269,7 @@ class JsonWriter {
   JinjaWork& work_;
 };
 
-// -1, 0 or 1, 2 where neither is smaller (NaN).
+// -1, 0 or 1; 2 if unordered (NaN).
 absl::StatusOr<int> OrderOf(absl::string_view sign, const PyValue& left, const PyValue& right,
                             JinjaWork& work) {
   if (left.number() && right.number()) {
@@ -323,7 +323,7 @@ double PyValue::real() const {
 }
 
 int PyValue::depth() const {
-  // A namespace belongs to nobody that holds it.
+  // A namespace is not owned by its holders.
   return rep_ == nullptr || kind_ == PyValue::Kind::kNamespace ? 0 : rep_->depth;
 }
 

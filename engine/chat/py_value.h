@@ -1,5 +1,5 @@
-// Values of a running chat template, with the meaning that Python and Jinja give them: what is
-// true, equal, smaller, how it is written, which items it has.
+// Values in chat templates, with the semantics of Python and Jinja: truth, equality, order, text
+// form, iteration.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@
 
 namespace spillway {
 
-// A conversation as data, with the keys of its objects in their order.
+// A conversation as data; objects keep the order of their keys.
 using JinjaValue = nlohmann::ordered_json;
 
 struct PyRep;
 
-// None, booleans, integers and floats are held here, everything else is shared and does not change
-// but for namespaces, which belong to the renderer, and what has been taken from a generator.
-// Large because what a value is, is written and compared by its kind, for all kinds together.
+// None, booleans, integers and floats are stored inline; everything else is shared and immutable,
+// except for namespaces, which belong to the renderer, and the position of a generator.
+// Large because truth, text and comparison of all kinds belong together.
 class PyValue {
  public:
   enum class Kind : uint8_t {
@@ -37,12 +37,12 @@ class PyValue {
     kList,
     kTuple,
     kDict,
-    kView,       // of items(), keys(), values() and range(): it has a length and no elements
-    kGenerator,  // of map, selectattr, items, reverse, ...: it can be gone through once
+    kView,       // result of items(), keys(), values() and range(): has a length and no elements
+    kGenerator,  // result of map, selectattr, items, reverse, ...: can be iterated once
     kNamespace,
-    kMethod,    // of a value, before it is called
-    kFunction,  // a macro, or one that every template has
-    kLoop,      // "loop" in a for
+    kMethod,    // a bound method
+    kFunction,  // a macro, or a global function
+    kLoop,      // the variable `loop` of a for
   };
 
   PyValue() = default;  // undefined
@@ -57,10 +57,10 @@ class PyValue {
   bool undefined() const { return is(Kind::kUndefined); }
   bool integral() const { return is(Kind::kInt) || is(Kind::kBool); }  // a boolean is a number
   bool number() const { return integral() || is(Kind::kFloat); }
-  // What PyListOf reads: lists, tuples and views.
+  // Whether PyListOf applies: lists, tuples and views.
   bool listed() const { return is(Kind::kList) || is(Kind::kTuple) || is(Kind::kView); }
 
-  // REQUIRES: integral(), number().
+  // REQUIRES: integral(); number() for the second.
   int64_t integer() const { return integer_; }
   double real() const;
 
@@ -70,7 +70,7 @@ class PyValue {
   }
   bool has_rep() const { return rep_ != nullptr; }
   int depth() const;
-  // The very same object (`is` in Python).
+  // Whether both are the same object (`is` in Python).
   bool SameAs(const PyValue& other) const;
 
  private:
@@ -84,8 +84,8 @@ class PyValue {
   std::shared_ptr<PyRep> rep_;
 };
 
-// What a value shares. `depth` is the number of levels below it: structures are destroyed and gone
-// through by recursion, and JinjaWork keeps them shallow.
+// The shared part of a value. `depth` is the number of levels below it: structures are destroyed
+// and traversed by recursion, and JinjaWork keeps them shallow.
 struct PyRep {
   virtual ~PyRep() = default;
   int depth = 0;
@@ -94,7 +94,7 @@ struct PyRep {
 struct PyTextRep : PyRep {
   std::string text;
   size_t length = 0;    // in characters
-  bool markup = false;  // what `safe` gives: adding to it escapes
+  bool markup = false;  // result of `safe`: additions to it are escaped
   bool ascii() const { return length == text.size(); }
 };
 
@@ -104,13 +104,13 @@ struct PyListRep : PyRep {
 
 struct PyGeneratorRep : PyListRep {
   size_t next = 0;
-  bool lost = false;  // a loop over it was left, and how far Jinja has read is not known
+  bool lost = false;  // a loop over it was left early, and Jinja's read position is unknown
 };
 
 class PyDictRep : public PyRep {
  public:
   const std::vector<std::pair<PyValue, PyValue>>& items() const { return items_; }
-  // Null for a key that it has not. REQUIRES: PyHashable(key).
+  // Null if the key is missing. REQUIRES: PyHashable(key).
   const PyValue* Find(const PyValue& key) const;
   const PyValue* Find(absl::string_view key) const;
   void Set(PyValue key, PyValue value);
@@ -134,8 +134,8 @@ struct PyFunctionRep : PyRep {
   std::string name;
 };
 
-// How far a rendering has come: where it is in the template, and how much work it may still do.
-// Everything that takes time or memory is counted here before it is done. One thread.
+// The state of a rendering: its position in the template, and the work that it may still do.
+// Anything that takes time or memory is counted before it is done. One thread.
 class JinjaWork {
  public:
   static constexpr int kMostDepth = 120;              // of lists in lists
@@ -145,10 +145,11 @@ class JinjaWork {
 
   int line = 0;
 
-  // About a byte that is read or made each. kInvalidArgument; kCancelled at a StopSignal.
+  // Counts about one unit per byte read or written. kInvalidArgument beyond the limit; kCancelled
+  // at a StopSignal.
   absl::Status Spend(size_t work);
   JinjaPlace at() const { return {file_, line}; }
-  // kInvalidArgument for what Python refuses, kUnimplemented for what it does and this cannot.
+  // kInvalidArgument for errors of Python, kUnimplemented for features that are missing here.
   absl::Status Wrong(absl::string_view why) const { return at().Wrong(why); }
   absl::Status Refused(absl::string_view what) const { return at().Refused(what); }
 
@@ -156,7 +157,7 @@ class JinjaWork {
   absl::StatusOr<PyValue> List(std::vector<PyValue> items,
                                PyValue::Kind kind = PyValue::Kind::kList);
   absl::StatusOr<PyValue> Generator(std::vector<PyValue> items);
-  // Keys must be hashable; the last of equal ones counts.
+  // Keys must be hashable; of equal ones the last counts.
   absl::StatusOr<PyValue> Dict(std::vector<std::pair<PyValue, PyValue>> items);
   absl::StatusOr<PyValue> FromJson(const JinjaValue& json);
 
@@ -165,7 +166,7 @@ class JinjaWork {
 
   const absl::string_view file_;
   int64_t left_;
-  size_t unchecked_ = 0;  // work since the last look at the signal
+  size_t unchecked_ = 0;  // work since the signal was last checked
 };
 
 PyValue PyTextValue(std::string text, bool markup = false);
@@ -179,18 +180,17 @@ inline const PyDictRep& PyDictOf(const PyValue& value) { return value.rep<PyDict
 
 bool PyTrue(const PyValue& value);
 bool PyHashable(const PyValue& value);
-// "a string", for messages.
+// The type for messages: "a string".
 std::string PyTypeName(const PyValue& value);
 absl::StatusOr<bool> PyEqual(const PyValue& left, const PyValue& right, JinjaWork& work);
-// < > <= >=.
+// Compares with < > <= or >=.
 absl::StatusOr<bool> PyCompare(absl::string_view sign, const PyValue& left, const PyValue& right,
                                JinjaWork& work);
 absl::StatusOr<int64_t> PyLength(const PyValue& value, JinjaWork& work);
 absl::StatusOr<bool> PyContains(const PyValue& all, const PyValue& one, JinjaWork& work);
-// str(value), as the template writes it. kUnimplemented for what has an address in it.
+// str(value), as the template writes it. kUnimplemented for values whose text has an address.
 absl::StatusOr<std::string> PyText(const PyValue& value, JinjaWork& work);
-// What a loop goes through: elements, characters, keys; nothing for what is undefined. Takes all
-// that a generator has.
+// The items of a loop: elements, characters, keys; none for undefined. Consumes a generator.
 absl::StatusOr<std::vector<PyValue>> PyItems(const PyValue& value, JinjaWork& work);
 struct PyJsonOptions {
   bool ascii = false, sorted = false;
@@ -203,9 +203,9 @@ absl::StatusOr<std::string> PyJson(const PyValue& value, const PyJsonOptions& op
                                    JinjaWork& work);
 
 std::string PyFloatText(double value);
-// Where `pattern` is in `text`, from `from` on; npos for nowhere. Linear in both.
+// The position of `pattern` in `text` at or after `from`, or npos. Linear time.
 size_t PyFind(absl::string_view text, absl::string_view pattern, size_t from = 0);
-// Byte of the character at `index`, which may be the length. REQUIRES: index <= length.
+// The byte offset of character `index`, which may equal the length. REQUIRES: index <= length.
 size_t PyByteOf(const PyTextRep& text, size_t index);
 
 }  // namespace spillway

@@ -1,5 +1,5 @@
-// What one thread of AccumulateGradient (engine/numeric/gradient_loops.h) does on a GPU. Each sum
-// has one thread: no atomics, so micro-batches add up in their order. Bound by memory.
+// The per-thread code of AccumulateGradient (engine/numeric/gradient_loops.h) on a GPU. Each sum
+// has one thread: no atomics, so micro-batches are added in order. Memory-bound.
 #pragma once
 
 #include <cstdint>

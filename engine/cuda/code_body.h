@@ -1,5 +1,5 @@
-// What one thread of CodeGradient and AccumulateCoded (engine/numeric/gradient_loops.h) does on a
-// GPU. Bound by memory.
+// The per-thread code of CodeGradient and AccumulateCoded (engine/numeric/gradient_loops.h) on a
+// GPU. Memory-bound.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace spillway {
 
-// A thread a sum, a block of threads a block of codes.
+// One thread per sum, one thread block per block of codes.
 inline constexpr uint32_t kCodeThreads = kMomentBlock;
 
 struct CodeArguments {
@@ -19,7 +19,7 @@ struct CodeArguments {
   uint64_t count = 0;
 };
 
-// Between its two steps all threads of its block come, and find their largest magnitude.
+// Between its two steps the thread block synchronises and reduces the largest magnitude.
 class CodeThread {
  public:
   SPILLWAY_ALWAYS_INLINE CodeThread(const CodeArguments& arguments, uint64_t block, uint32_t thread)

@@ -14,7 +14,7 @@
 
 namespace spillway {
 
-// The kernel writes one, the mover reads the other.
+// The kernel writes one, and the mover reads the other.
 static_assert(sizeof(RoundedPartial) == sizeof(GradientPartial));
 static_assert(offsetof(RoundedPartial, finite) == offsetof(GradientPartial, finite));
 
@@ -46,7 +46,7 @@ absl::Status CudaOptimizerTiles::UpdateOnDevice(void* native_stream, const TileV
     return absl::OkStatus();
   }
   SPILLWAY_CHECK(tile.parameters <= UINT32_MAX);
-  SPILLWAY_CHECK(!MeasuresFirst(spec()));  // the plan has the host do it
+  SPILLWAY_CHECK(!MeasuresFirst(spec()));  // such plans update on the host
   UpdateArguments arguments = {.planes = PlanesOf(tile, tile.parameters),
                                .constants = ConstantsOf(scalars, true),
                                .largest_unstorable_bits = largest_magnitude};
@@ -55,8 +55,8 @@ absl::Status CudaOptimizerTiles::UpdateOnDevice(void* native_stream, const TileV
   };
   const std::vector<UpdatePiece> pieces = PiecesOf(tile);
   for (size_t i = 0; i < pieces.size();) {
-    // From a launch's end on, or where the tile begins: what it can take of pieces, the last of
-    // them perhaps in part.
+    // A launch starts where the previous one ended, or at the tile's start, and takes as many
+    // pieces as fit, the last of them perhaps in part.
     const uint32_t begin = arguments.end;
     arguments.begin = begin;
     arguments.first_decays = pieces[i].constants != 0;
@@ -72,7 +72,7 @@ absl::Status CudaOptimizerTiles::UpdateOnDevice(void* native_stream, const TileV
       end = pieces[i].end;
     }
     if (arguments.planes.scales1 != nullptr && i < pieces.size()) {
-      // The next launch begins with a block of moments.
+      // The next launch starts with a block of moments.
       end -= end % kMomentBlock;
       while (i > 0 && pieces[i - 1].end > end) --i;
       SPILLWAY_CHECK(end > begin);

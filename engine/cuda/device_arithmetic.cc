@@ -29,7 +29,7 @@ absl::Status EncodeSumsOnDevice(void* stream, ExchangeFormat format, const float
                             .scales = reinterpret_cast<float*>(out + Float8ScalesOffset(count)),
                             .count = count}));
   }
-  // A multiprocessor each, and squares that nobody asked for.
+  // One multiprocessor per block; the squares are not used.
   constexpr uint64_t kBlocks = kRoundScratchBytes / sizeof(RoundedPartial);
   const uint64_t parameters =
       ((count + kBlocks - 1) / kBlocks + kRoundChunk - 1) / kRoundChunk * kRoundChunk;

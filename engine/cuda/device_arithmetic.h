@@ -1,6 +1,6 @@
 // AccumulateGradient (engine/numeric/gradient_loops.h), EncodeSums and AddExchanged
-// (engine/numeric/exchange_format.h) and DropoutApply (engine/numeric/random.h) in a GPU's memory,
-// to the same bits, put into a stream (cudaStream_t). An error: CUDA refused the launch. Any
+// (engine/numeric/exchange_format.h) and DropoutApply (engine/numeric/random.h) in GPU memory, to
+// the same bits, as kernels in a stream (cudaStream_t). An error is a launch that CUDA refused. Any
 // thread.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace spillway {
 absl::Status AccumulateGradientOnDevice(void* stream, DType dtype, const void* gradient,
                                         uint64_t count, float* sums, bool first);
 
-// `scratch`: kRoundScratchBytes of the GPU's memory, 64-byte aligned.
+// `scratch`: kRoundScratchBytes of GPU memory, 64-byte aligned.
 inline constexpr uint64_t kRoundScratchBytes = 4096;
 absl::Status EncodeSumsOnDevice(void* stream, ExchangeFormat format, const float* sums,
                                 uint64_t count, char* out, void* scratch);

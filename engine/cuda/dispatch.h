@@ -1,5 +1,5 @@
-// What the .cu files share: the launch, and (update_kind.h) from a run's dtype to the kernel that
-// was compiled for it.
+// Code that the .cu files share: the launch, and (update_kind.h) the choice of the kernel compiled
+// for a run's dtype.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace spillway {
 
-// Puts a kernel (a __global__ function of one argument, by value) into the stream.
+// Launches a kernel (a __global__ function of one argument, by value) in the stream.
 LaunchError LaunchKernel(void* stream, const void* kernel, uint64_t blocks, uint32_t threads,
                          const void* arguments);
 

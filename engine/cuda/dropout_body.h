@@ -1,6 +1,6 @@
-// What one thread of DropoutApply (engine/numeric/random.h) does on a GPU: the eight elements of
-// one Philox counter (engine/numeric/dropout_mask.h). Sixteen neighbouring threads have the
-// counters of a block, so what they touch at a time lies side by side.
+// The per-thread code of DropoutApply (engine/numeric/random.h) on a GPU: the eight elements of one
+// Philox counter (engine/numeric/dropout_mask.h). Sixteen neighbouring threads process the counters
+// of a block, so their accesses are contiguous.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct DropoutArguments {
   float scale = 1;
   uint64_t begin = 0;  // in the mask
   uint64_t count = 0;
-  const void* in = nullptr;  // element `begin`
+  const void* in = nullptr;  // at element `begin`
   void* out = nullptr;       // may be `in`
 };
 
@@ -46,7 +46,7 @@ SPILLWAY_ALWAYS_INLINE void DropoutThread(const DropoutArguments& arguments, uin
 #pragma unroll
 #endif
   for (uint32_t h = 0; h < kDropoutBlock / kDropoutBlockCounters; ++h) {
-    // Wraps around where the element lies before the range: then it is no less than count.
+    // Wraps around if the element precedes the range, and is then not below count.
     const uint64_t i = element + h * kDropoutBlockCounters - arguments.begin;
     if (i >= arguments.count) continue;
     const bool keep = ((words[h / 2] >> (16 * (h % 2))) & 0xffff) >= key.threshold;

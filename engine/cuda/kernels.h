@@ -1,12 +1,12 @@
-// The arithmetic of a step in a GPU's memory: what engine/numeric/update_loops.h and
-// engine/numeric/random.h do in the host's, to the same bits.
+// The arithmetic of a step in GPU memory: engine/numeric/update_loops.h and engine/numeric/random.h
+// to the same bits.
 //
-// Each call puts a kernel into `stream` (a cudaStream_t) and returns; every pointer is to the
-// device's memory and stays valid until the stream has come past. Any thread.
+// Each call launches a kernel in `stream` (a cudaStream_t) and returns; every pointer is to device
+// memory that stays valid until the stream has passed. Any thread.
 //
-// A kernel is a .cu file of its own here, and nothing but a frame: which thread does what is in
-// the *_body.h beside it, in plain C++, so that tests run it on the CPU
-// (tests/engine/cuda/emulated_kernels.cc). No header here needs one of CUDA's or LibTorch's.
+// A kernel is a .cu file that only wraps the per-thread code in the *_body.h beside it. That code
+// is plain C++, so tests run it on the CPU (tests/engine/cuda/emulated_kernels.cc). No header here
+// needs CUDA's or LibTorch's headers.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 
 namespace spillway {
 
-// Null: the kernel is in the stream. Else CUDA's reason why it is not, or kNoKernels.
+// Null: the kernel was launched. Otherwise CUDA's reason, or kNoKernels.
 using LaunchError = const char*;
-// Told apart by its text: what has been compiled does not run on this GPU.
+// Recognised by its text: the compiled kernels do not run on this GPU.
 inline constexpr char kNoKernels[] =
     "this build has no kernels for this GPU: use another GPU or a newer build";
 

@@ -21,7 +21,7 @@ LaunchError Reason(cudaError_t error) {
 
 }  // namespace
 
-// Not with <<<>>>, whose error is known only as the thread's last one, which may be another's.
+// Avoids <<<>>>, whose error is only the thread's last one, which may belong to another call.
 LaunchError LaunchKernel(void* stream, const void* kernel, uint64_t blocks, uint32_t threads,
                          const void* arguments) {
   void* pointers[] = {const_cast<void*>(arguments)};

@@ -1,10 +1,11 @@
-// What one block of RoundGradient's twin (engine/numeric/gradient_loops.h) does: a tile.
+// The per-block code of RoundGradient (engine/numeric/gradient_loops.h) on a GPU; a block rounds
+// one tile.
 //
-// The block takes 4096 sums at a time: rounds them, writes the gradient, and leaves the rounded
-// values in shared memory lane by lane; then each of its 16 warps adds one lane's squares in
-// order (sum_in_order.h), while the next sums are on their way. The chunks of a tile follow one
-// another, so one tile is bound by the latency of a warp's steps; a launch takes any number of
-// tiles, each on a multiprocessor of its own, and many are bound by memory.
+// The block takes 4096 sums at a time: it rounds them, writes the gradient, and leaves the rounded
+// values in shared memory lane by lane. Then each of its 16 warps adds one lane's squares in order
+// (sum_in_order.h) while the next sums are loaded. The chunks of a tile are sequential, so one tile
+// is bound by the latency of a warp's steps. A launch takes any number of tiles, each on its own
+// multiprocessor, and many tiles are memory-bound.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,12 @@
 
 namespace spillway {
 
-inline constexpr int kRoundLanes = 16;  // a warp each
+inline constexpr int kRoundLanes = 16;  // one warp each
 inline constexpr uint32_t kRoundThreads = kRoundLanes * kWarpThreads;
 inline constexpr uint32_t kRoundPerThread = 8;
 inline constexpr uint32_t kRoundChunk = kRoundThreads * kRoundPerThread;
 static_assert(kRoundChunk == kRoundLanes * kSquaresPerWarp);
-// Threads that write neighbouring lanes meet in no bank either.
+// Avoids bank conflicts of threads that write neighbouring lanes.
 inline constexpr uint32_t kRoundRow = kWarpThreads * kSquaresStride + 2;
 
 // Laid out as GradientPartial (swap/device/tile_compute.h).
@@ -28,10 +29,10 @@ struct RoundedPartial {
   bool finite;
 };
 
-// Block b rounds `parameters` sums (the last block what is left of `total`).
+// Block b rounds `parameters` sums (the last block the rest of `total`).
 struct RoundArguments {
-  const float* sums = nullptr;  // block b's begin at b * parameters
-  char* gradient = nullptr;     // block b's begins at b * gradient_stride_bytes
+  const float* sums = nullptr;  // block b's start at b * parameters
+  char* gradient = nullptr;     // block b's starts at b * gradient_stride_bytes
   uint64_t gradient_stride_bytes = 0;
   RoundedPartial* partials = nullptr;
   uint64_t parameters = 0;
@@ -47,13 +48,13 @@ struct RoundShared {
   double lanes[kRoundLanes];
 };
 
-// A thread's registers.
+// Registers of a thread.
 struct RoundThread {
   float values[kRoundPerThread];
 };
 
-// One block: Load, then for every chunk Store, Load of the next, Add; Finish at the end. All
-// threads are through with a step (but Load) before one begins the next.
+// One block: Load, then for every chunk Store, Load of the next, Add; Finish at the end. The block
+// synchronises between steps, except after Load.
 template <DType kDType>
 class RoundBlock {
  public:
@@ -82,8 +83,8 @@ class RoundBlock {
     }
   }
 
-  // The gradient may lie where the sums did: what it covers has been loaded, a chunk's own sums
-  // or earlier ones.
+  // The gradient may overlap the sums: the overwritten ones, of this chunk or earlier, have been
+  // loaded.
   SPILLWAY_ALWAYS_INLINE void Store(uint64_t chunk, uint32_t thread, const RoundThread& registers,
                                     RoundShared& shared) const {
     // Element e of a chunk is number e / 16 of lane e % 16.
@@ -108,7 +109,7 @@ class RoundBlock {
     shared.lanes[lane] = sum;
   }
 
-  // One thread.
+  // Called by one thread.
   SPILLWAY_ALWAYS_INLINE void Finish(const RoundShared& shared) const {
     double sum = 0;
     for (int lane = 0; lane < kRoundLanes; ++lane) {

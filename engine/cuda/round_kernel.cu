@@ -7,7 +7,7 @@
 namespace spillway {
 namespace {
 
-// This thread's part of a warp: each works with its own of what is one a thread.
+// One thread's view of a warp; values per thread are this thread's.
 struct DeviceWarp {
   template <typename T>
   struct PerThread {

@@ -1,18 +1,17 @@
-// A chain of double additions, done by a warp at once, to the bits of doing them one by one.
+// Computes a chain of double additions with a warp in parallel, to the bits of sequential addition.
 //
 // A gradient's norm is defined as 16 chains, lane += value * value, of 16,384 additions each in a
-// tile. One after another they would take as many times the latency of an addition, which is
-// long in double on the GPUs that people have.
+// tile. Sequentially they take 16,384 latencies of a double addition, which is slow on consumer
+// GPUs.
 //
-// The squares are exact (24 bits times 24 bits fit into 53), and nothing is negative. While the
-// sum stays in one binade, it is a whole number of units, the last place of its mantissa, and an
-// addition adds the square rounded to units: a number that does not depend on the sum. But for a
-// tie, which goes to the even sum; there it depends on whether the sum was odd. So what a
-// run of squares does to a sum is two integers, one for an even start and one for an odd, and
-// runs compose like functions: associatively, hence in parallel. Where a sum would leave its
-// binade, a thread's squares are added one by one, as written, and the rest starts over. That
-// happens as often as the sum doubles, mostly at the beginning, and no more than 600 times
-// whatever the numbers are.
+// The squares are exact (24 bits times 24 bits fit into 53), and nothing is negative. While the sum
+// stays in one binade, it is a whole number of units in its last place, and an addition adds the
+// square rounded to units, which does not depend on the sum. The exception is a tie, which rounds
+// to even and depends on whether the sum is odd. So the effect of a run of squares on a sum is two
+// integers, one for an even start and one for an odd, and runs compose like functions:
+// associatively, hence in parallel. Where a sum would leave its binade, one thread's squares are
+// added one by one, and the rest starts over. That happens as often as the sum doubles, mostly at
+// the beginning, and at most 600 times whatever the numbers are.
 #pragma once
 
 #include <cstdint>
@@ -24,16 +23,16 @@ namespace spillway {
 inline constexpr int kWarpThreads = 32;
 inline constexpr int kSquaresPerThread = 8;
 inline constexpr int kSquaresPerWarp = kWarpThreads * kSquaresPerThread;
-// Values of thread t begin at t * kSquaresStride: odd, so that no two threads meet in a bank.
+// Values of thread t start at t * kSquaresStride, which is odd to avoid bank conflicts.
 inline constexpr int kSquaresStride = kSquaresPerThread + 1;
 
-// What some squares add to a sum's mantissa.
+// The amount that some squares add to a sum's mantissa.
 struct MantissaSteps {
   uint64_t from_even = 0;
   uint64_t from_odd = 0;
 };
 
-// More than a mantissa has room for: the sum leaves its binade.
+// Exceeds a mantissa: the sum leaves its binade.
 inline constexpr uint64_t kLeavesBinade = uint64_t{1} << 52;
 
 SPILLWAY_ALWAYS_INLINE uint64_t BitsOfDouble(double value) {
@@ -51,7 +50,7 @@ SPILLWAY_ALWAYS_INLINE MantissaSteps StepsOfSquare(float value, int exponent) {
   const int value_exponent = static_cast<int>((bits >> 23) & 0xff);
   const uint32_t fraction = bits & 0x7fffff;
   if (value_exponent == 0xff) {
-    // An infinite sum stays that, unless a NaN comes.
+    // An infinite sum stays infinite, except for a NaN.
     const uint64_t steps = exponent == 0x7ff && fraction == 0 ? 0 : kLeavesBinade;
     return {steps, steps};
   }
@@ -78,12 +77,12 @@ SPILLWAY_ALWAYS_INLINE MantissaSteps StepsOfSquare(float value, int exponent) {
   return {steps, steps};
 }
 
-// Adds the squares of a warp's values to `sum`, in order: those of thread 0, then those of
-// thread 1. Thread t's are values[t * kSquaresStride + 0..7]. `Warp` is 32 threads in step, a
-// GPU's (round_kernel.cu) or a test's.
+// Adds the squares of a warp's values to `sum` in order: thread 0's, then thread 1's, and so on.
+// Thread t's are values[t * kSquaresStride + 0..7]. `Warp` is 32 threads in lockstep, a GPU's
+// (round_kernel.cu) or a test's.
 template <typename Warp>
 SPILLWAY_ALWAYS_INLINE double AddSquaresInOrder(Warp warp, const float* values, double sum) {
-  int first = 0;  // threads before it are done
+  int first = 0;  // all threads before it are done
   while (first < kWarpThreads && sum == sum) {
     const uint64_t bits = BitsOfDouble(sum);
     const int exponent = static_cast<int>(bits >> 52);
@@ -95,7 +94,7 @@ SPILLWAY_ALWAYS_INLINE double AddSquaresInOrder(Warp warp, const float* values, 
       }
       steps[thread] = own;
     });
-    // Each thread's become those of all up to it.
+    // A prefix scan over the threads.
     for (int distance = 1; distance < kWarpThreads; distance *= 2) {
       const auto before = warp.FromThreadBefore(steps, distance);
       warp.ForEach([&](int thread) {

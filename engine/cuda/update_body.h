@@ -1,8 +1,8 @@
-// What one thread of the tile update does.
+// The per-thread code of the tile update.
 //
-// Bound by memory: AdamW in bf16 moves 26 bytes a parameter for some fifteen operations. So
-// neighbouring threads take neighbouring parameters, and each has all of its loads under way
-// before it needs the first.
+// Memory-bound: AdamW in bf16 moves 26 bytes a parameter for some fifteen operations. So
+// neighbouring threads take neighbouring parameters, and each issues all of its loads before it
+// needs the first.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +15,25 @@
 
 namespace spillway {
 
-inline constexpr uint32_t kUpdateThreads = kMomentBlock;  // of a block
+inline constexpr uint32_t kUpdateThreads = kMomentBlock;  // of a thread block
 inline constexpr uint32_t kUpdatePerThread = 4;
 inline constexpr uint32_t kUpdatePerBlock = kUpdateThreads * kUpdatePerThread;
 
-// Boundaries that one launch can take: as many as a block of moments in codes may have, and far
-// below the 4 KiB that arguments are limited to.
+// Limit of boundaries in one launch: as many as a block of coded moments may have, and far below
+// the 4 KiB limit for kernel arguments.
 inline constexpr uint32_t kUpdateBoundaries = 256;
 
-// Parameters [begin, end) of a tile. Weight decay begins or ends at each boundary.
+// Parameters [begin, end) of a tile. Weight decay starts or stops at each boundary.
 struct UpdateArguments {
   UpdatePlanes planes = {};        // of the whole tile; in device memory
-  UpdateConstants constants = {};  // where weight decays
+  UpdateConstants constants = {};  // for parameters with weight decay
   uint32_t begin = 0;
   uint32_t end = 0;
-  uint32_t first_decays = 0;                    // 1 when weight decays at `begin`
+  uint32_t first_decays = 0;                    // 1 if the first parameter has weight decay
   uint32_t boundary_count = 0;                  // at most kUpdateBoundaries
   uint32_t boundaries[kUpdateBoundaries] = {};  // ascending, in (begin, end)
-  uint32_t* largest_unstorable_bits = nullptr;  // raised to what UpdateThread::Update returns
+  // Updated with the maximum of UpdateThread::Update's results.
+  uint32_t* largest_unstorable_bits = nullptr;
 };
 
 SPILLWAY_ALWAYS_INLINE bool DecaysAt(const UpdateArguments& arguments, uint32_t parameter) {
@@ -43,9 +44,9 @@ SPILLWAY_ALWAYS_INLINE bool DecaysAt(const UpdateArguments& arguments, uint32_t 
   return decays != 0;
 }
 
-// One thread's parameters. Moments in codes have a scale a kMomentBlock parameters, which one
-// round (one k) of a block of threads takes together, so that they come in two turns with a
-// maximum over all threads of the block between. REQUIRES there: `begin` begins such a block.
+// One thread's parameters. Coded moments have a scale per kMomentBlock parameters, which one round
+// (one k) of a thread block covers, so they take two phases with a maximum over the thread block
+// between them. REQUIRES for coded moments: `begin` starts such a block.
 template <WeightFormat kFormat, UpdateRule kRule, MomentFormat kMoments>
 class UpdateThread {
  public:
@@ -55,7 +56,7 @@ class UpdateThread {
                                       uint32_t thread)
       : arguments_(arguments), first_(arguments.begin + block * kUpdatePerBlock + thread) {}
 
-  // Returns the largest magnitude bits of its new masters that must not stand; 0 when all may.
+  // Returns the largest magnitude bits of its new masters that are not storable; 0 if all are.
   SPILLWAY_ALWAYS_INLINE uint32_t Update(const Coded& coded) {
     const UpdatePlanes& planes = arguments_.planes;
     Stored* const weights = static_cast<Stored*>(planes.weight);
@@ -105,13 +106,13 @@ class UpdateThread {
     return largest;
   }
 
-  // The magnitude bits of this thread's moments of round k, of 2 * kUpdatePerThread maxima.
+  // The magnitude bits of moment maximum % 2 (first, second) of round maximum / 2.
   SPILLWAY_ALWAYS_INLINE uint32_t Magnitude(uint32_t maximum) const {
     const uint32_t k = maximum / 2;
     return BitsOf(maximum % 2 == 0 ? moment1_[k] : moment2_[k]) & 0x7fffffff;
   }
 
-  // Stores its codes, and the first thread the scales, which are the maxima.
+  // Stores the thread's codes; the first thread stores the scales, which are the maxima.
   SPILLWAY_ALWAYS_INLINE void Store(const Coded& coded,
                                     const uint32_t (&maxima)[2 * kUpdatePerThread]) const {
     const UpdatePlanes& planes = arguments_.planes;
@@ -120,7 +121,7 @@ class UpdateThread {
 #endif
     for (uint32_t k = 0; k < kUpdatePerThread; ++k) {
       const uint32_t i = At(k);
-      // Blocks are whole in memory, and one that has no parameter to update stays as it is.
+      // Blocks are whole in memory, and one without a parameter to update stays unchanged.
       if (i - i % kMomentBlock >= arguments_.end) continue;
       if constexpr (kMoment1) {
         StoreOne(maxima[2 * k], i, static_cast<typename Coded::Code1*>(planes.moment1),

@@ -1,4 +1,4 @@
-// For .cu files alone: nothing to other compilers.
+// Only for .cu files: empty for other compilers.
 #pragma once
 
 #if defined(__CUDACC__)
@@ -7,8 +7,8 @@
 
 namespace spillway {
 
-// The largest of a warp's values, on all of its threads. Before Ampere there is no instruction for
-// it.
+// The maximum of a warp's values, returned to all threads. GPUs before Ampere have no instruction
+// for it.
 __device__ inline uint32_t WarpMax(uint32_t value) {
 #if __CUDA_ARCH__ >= 800
   return __reduce_max_sync(0xffffffff, value);

@@ -1,4 +1,5 @@
-// One token a character: the vocabulary is the sorted distinct code points of a text.
+// A tokenizer with one token per character: the vocabulary is the sorted distinct code points of a
+// text.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,12 @@ inline constexpr absl::string_view kCharsFile = "chars.json";
 // REQUIRES: sorted, distinct, valid code points; at least one.
 std::unique_ptr<Tokenizer> NewCharTokenizer(std::vector<uint32_t> code_points);
 
-// The vocabulary is the sorted distinct code points of these texts (.txt, or the strings
-// of .jsonl, and then a newline too), read as a stream.
-// kInvalidArgument for invalid UTF-8 (file and byte offset), or no text at all.
+// Makes a tokenizer from the code points of these texts (.txt, or the strings of .jsonl and then a
+// newline, too), read as a stream. kInvalidArgument for invalid UTF-8 (file and byte offset), or no
+// text at all.
 absl::StatusOr<std::unique_ptr<Tokenizer>> NewCharTokenizer(const std::vector<std::string>& files);
 
-// {"kind": "chars", "version": 1, "code_points": [10, 32, ...]}, sorted and distinct.
+// Reads {"kind": "chars", "version": 1, "code_points": [10, 32, ...]}, sorted and distinct.
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadCharTokenizer(absl::string_view path);
 
 }  // namespace spillway

@@ -49,7 +49,7 @@ std::optional<uint32_t> RecordEnd(const std::string& path, const Tokenizer& toke
   return static_cast<uint32_t>((*newline)[0]);
 }
 
-// Lines whose text begins, or ends, with a token that is put there anyway.
+// Counts lines whose text starts or ends with a token that is added anyway.
 class DoubledTokens {
  public:
   DoubledTokens(const std::vector<uint32_t>& before, std::optional<uint32_t> after)
@@ -100,7 +100,7 @@ absl::Status EncodeJsonl(const std::string& path, const Tokenizer& tokenizer,
   DoubledTokens doubled(beginning, tokenizer.end_of_text() ? end : std::nullopt);
   PairEncoder pairs(tokenizer);
   bool has_chats = false;
-  // Errors come with file and line from the reader.
+  // The reader adds file and line to errors.
   const std::unique_ptr<TextEncoder> encoder = tokenizer.NewEncoder("the text");
   std::vector<uint32_t> tokens;
   const auto encode = [&](absl::string_view text) -> absl::Status {
@@ -108,7 +108,7 @@ absl::Status EncodeJsonl(const std::string& path, const Tokenizer& tokenizer,
     RETURN_IF_ERROR(encoder->Encode(text, &tokens));
     return encoder->Finish(&tokens);
   };
-  // Those of a long text as they come: they take more room than it.
+  // Passes tokens of a long text on in pieces, since they take more memory than it.
   const auto take = [&](const std::vector<uint32_t>& some, bool of_prompt) {
     doubled.Take(some);
     return sink.take(some, !of_prompt);
@@ -130,14 +130,14 @@ absl::Status EncodeJsonl(const std::string& path, const Tokenizer& tokenizer,
     const std::vector<uint32_t> all = std::move(tokens);
     const std::vector<size_t> ends = tokenizer.EndsIn(chat.text, all);
     size_t done = 0;
-    // Those that end there or before.
+    // Takes the tokens that end at that byte or before.
     const auto take_until = [&](size_t bytes, bool carry_loss) -> absl::Status {
       RETURN_IF_ERROR(StopSignal::Check());
       size_t end = all.size();
       if (!ends.empty()) {
         end = static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), bytes) - ends.begin());
       } else if (bytes < chat.text.size()) {
-        // Those of the text's beginning up to there that stay as they are in the whole.
+        // Takes the tokens of the prefix that are the same in the whole text.
         RETURN_IF_ERROR(encode(absl::string_view(chat.text).substr(0, bytes)));
         const auto differ = std::mismatch(tokens.begin(), tokens.end(), all.begin(), all.end());
         end = static_cast<size_t>(differ.second - all.begin());

@@ -31,13 +31,13 @@ using Names = std::vector<std::string>;
 constexpr size_t kHeadBytes = 4096;
 constexpr size_t kShownNames = 8;
 
-// A format that is not read as it is.
+// An unsupported format.
 struct Format {
-  const char* end;          // of the name; "": none is known
-  absl::string_view magic;  // the content's first bytes; "": not looked at
+  const char* end;          // suffix of file names; "": none
+  absl::string_view magic;  // first bytes of the content; "": not checked
   const char* what;
-  const char* command;  // which makes OUT of IN
-  const char* out_end;  // of OUT's name; "": what is left of IN's without `end`
+  const char* command;  // the command that converts IN to OUT
+  const char* out_end;  // suffix of OUT's name; "": IN's name without `end`
 };
 
 constexpr absl::string_view kZip("PK\x03\x04", 4);
@@ -110,13 +110,13 @@ bool IsTextName(const std::string& path) {
   return HasEnd(path, {".txt", ".jsonl", ".json", ".csv", ".tsv"});
 }
 
-// "x.jsonl" of "x.json"; a name with another end gets a second one.
+// Replaces a suffix: "x.jsonl" for "x.json"; other names get it appended.
 std::string WithEnd(const std::string& path, absl::string_view end, absl::string_view other) {
   return absl::EndsWith(path, end) ? absl::StrCat(path.substr(0, path.size() - end.size()), other)
                                    : path + std::string(other);
 }
 
-// "x.utf8.txt" of "x.txt".
+// Inserts a word: "x.utf8.txt" for "x.txt".
 std::string WithWord(const std::string& path, absl::string_view word) {
   const size_t dot = path.rfind('.');
   const size_t slash = path.rfind('/');
@@ -126,7 +126,7 @@ std::string WithWord(const std::string& path, absl::string_view word) {
   return absl::StrCat(path.substr(0, dot), ".", word, path.substr(dot));
 }
 
-// Quotes a string for Python code that stands inside a shell's double quotes.
+// Quotes a string for Python code inside a shell's double quotes.
 std::string PythonText(const std::string& text) {
   return absl::StrCat(
       "'",
@@ -246,7 +246,7 @@ absl::Status DescribeMissing(absl::string_view flag, const std::string& path) {
                                                   "?")));
 }
 
-// A folder in place of a file.
+// Describes a folder that was given in place of a file.
 absl::Status DescribeFolder(absl::string_view flag, const std::string& path, DataUse use) {
   const Names names = FileSystem::Real().List(path).value_or(Names());
   const auto has = [&](absl::string_view name) {
@@ -295,7 +295,7 @@ std::string Head(const std::string& path) {
 const Format* FormatOf(const std::string& path, absl::string_view head) {
   const auto is_magic = [&](const Format& format) {
     if (format.magic.empty() || !absl::StartsWith(head, format.magic)) return false;
-    // Letters may begin a text, too.
+    // Text may start with these letters, too.
     const bool letters = absl::ascii_isalpha(format.magic[0]);
     return !letters || !IsTextName(path) || absl::StrContains(head, absl::string_view("\0", 1));
   };
@@ -331,9 +331,9 @@ absl::Status DescribeFormat(absl::string_view flag, const std::string& path, con
 struct ByteOrder {
   absl::string_view mark;
   const char* name;
-  const char* encoding;  // as iconv has it
+  const char* encoding;  // iconv's name
 };
-// The longer marks first: one begins as a shorter one does.
+// Longer marks first: one starts with a shorter one.
 constexpr ByteOrder kByteOrders[] = {{absl::string_view("\xff\xfe\0\0", 4), "UTF-32", "utf-32"},
                                      {absl::string_view("\0\0\xfe\xff", 4), "UTF-32", "utf-32"},
                                      {"\xff\xfe", "UTF-16", "utf-16"},
@@ -367,7 +367,7 @@ absl::Status CheckEncoding(absl::string_view flag, const std::string& path,
   return absl::OkStatus();
 }
 
-// The key of the array that is a JSON object's first value: "data" of {"data": [...]}; "": none is.
+// The key of the array that is a JSON object's first value: "data" in {"data": [...]}; or "".
 std::string FirstArrayKey(absl::string_view text) {
   if (!absl::ConsumePrefix(&text, "{")) return "";
   text = absl::StripLeadingAsciiWhitespace(text);
@@ -382,7 +382,7 @@ std::string FirstArrayKey(absl::string_view text) {
   return plain && absl::StartsWith(text, "[") ? std::string(key) : "";
 }
 
-// .json is one value; .jsonl has one a line.
+// A .json is one value; a .jsonl has one per line.
 absl::Status CheckJson(absl::string_view flag, const std::string& path, absl::string_view head) {
   absl::ConsumePrefix(&head, "\xef\xbb\xbf");
   const absl::string_view text = absl::StripAsciiWhitespace(head);
@@ -397,7 +397,7 @@ absl::Status CheckJson(absl::string_view flag, const std::string& path, absl::st
     return absl::StrCat("jq -c ", filter, " ", ShellLine({path}), " > ", ShellLine({out}));
   };
   if (absl::StartsWith(text, "[")) {
-    // A line of its own that is an array is refused with its number, as any that is no object.
+    // An array on a line of its own is refused with the line's number, like any other non-object.
     const absl::string_view first = text.substr(0, text.find('\n'));
     const bool whole = lines && absl::EndsWith(absl::StripTrailingAsciiWhitespace(first), "]");
     if (!whole || text.size() == first.size()) return use("a JSON array", jq("'.[]'"));
@@ -421,7 +421,7 @@ absl::Status CheckJson(absl::string_view flag, const std::string& path, absl::st
   return use("one JSON value", jq("."));
 }
 
-// A name that says nothing of use.
+// Describes a file whose name does not tell its format.
 absl::Status DescribeName(absl::string_view flag, const std::string& path, absl::string_view head,
                           DataUse use) {
   const bool table = absl::EndsWith(path, ".csv") || absl::EndsWith(path, ".tsv");
@@ -483,7 +483,7 @@ absl::Status CheckDataFile(absl::string_view flag, const std::string& path, Data
                               ": write them into one first"));
   }
   const std::string head = Head(path);
-  if (head.empty() && info.st_size > 0) return absl::OkStatus();  // opening it says why
+  if (head.empty() && info.st_size > 0) return absl::OkStatus();  // opening it reports the reason
   if (const Format* const format = FormatOf(path, head)) return DescribeFormat(flag, path, *format);
   if (IsTextName(path)) RETURN_IF_ERROR(CheckEncoding(flag, path, head));
   if (absl::EndsWith(path, ".jsonl") || absl::EndsWith(path, ".json")) {

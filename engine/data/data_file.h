@@ -1,6 +1,6 @@
-// A file of data as a user names it, checked before anything reads it: whether it is there, and
-// of a format that is read. The message for any other says what the file is, and which command
-// makes one of it that can be read.
+// Checks a data file that a user names before anything reads it: whether it exists, and in a
+// supported format. The message for any other format says which one it is, and which command
+// converts it.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace spillway {
 
-// The use of a data file, which decides the formats that it may have.
+// The use of a data file, which determines its allowed formats.
 enum class DataUse {
   kTokens,  // a language model: .txt, .jsonl, .bin, .npy
   kText,    // tokenize: .txt, .jsonl
@@ -21,9 +21,9 @@ enum class DataUse {
 };
 
 // OK for a regular file of one of these formats. Otherwise kNotFound or kInvalidArgument: "FLAG
-// PATH: ...", with what is there and what to do. Looks at the first bytes: text in UTF-16 or
-// UTF-32, and compressed or columnar files, are refused whatever their names are. Warns of a text
-// that looks like UTF-16 without its mark.
+// PATH: ...", with what was found and the remedy. Checks the first bytes: text in UTF-16 or UTF-32,
+// and compressed or columnar files, are refused regardless of name. Warns of text that looks like
+// UTF-16 without a byte order mark.
 absl::Status CheckDataFile(absl::string_view flag, const std::string& path, DataUse use);
 absl::Status CheckDataFiles(absl::string_view flag, const std::vector<std::string>& paths,
                             DataUse use);

@@ -20,7 +20,7 @@ namespace {
 using nlohmann::json;
 using Labels = std::vector<std::string>;
 
-// "FILE:LINE" where each label was seen first.
+// [label] "FILE:LINE" of its first occurrence.
 using FirstPlaces = std::map<std::string, std::string>;
 
 std::string Ordinal(int64_t number) { return absl::StrCat("LABEL_", number); }
@@ -43,7 +43,7 @@ json NumbersByName(const Labels& labels) {
   return numbers;
 }
 
-// In the order in which a classifier has them.
+// Sorted in the order of a classifier.
 Labels Sorted(const FirstPlaces& places) {
   Labels labels;
   bool are_numbers = true;
@@ -51,7 +51,7 @@ Labels Sorted(const FirstPlaces& places) {
     labels.push_back(label);
     are_numbers &= WholeLabel(label).has_value();
   }
-  if (!are_numbers) return labels;  // a map's order is that of bytes
+  if (!are_numbers) return labels;  // a map is ordered by bytes
   std::sort(labels.begin(), labels.end(), [](const std::string& a, const std::string& b) {
     return *WholeLabel(a) < *WholeLabel(b);
   });
@@ -77,7 +77,7 @@ class LabelCollector {
   LabelCollector(const ClassifierConfig& classifier, bool may_replace)
       : classifier_(classifier), may_replace_(may_replace) {}
 
-  // One label of a row.
+  // Adds the label of a row.
   absl::Status Add(const json& label, const std::string& place) {
     const auto name = LabelName(label);
     if (!name) {
@@ -95,7 +95,7 @@ class LabelCollector {
                      " different labels so far: is --label-key the one of the labels?"));
   }
 
-  // A label that is a list of several; in a table it is JSON.
+  // Adds a list of labels; in a table it is JSON.
   absl::Status AddList(const json& label, const std::string& place) {
     const json list =
         label.is_string() ? ParseShallowJson(label.get_ref<const std::string&>()) : label;
@@ -120,7 +120,7 @@ class LabelCollector {
       const absl::Status known = CheckKnown();
       const bool fits = known.ok() && (most_ == 0 || most_ == own.size());
       if (fits || !may_replace_) return known.ok() ? absl::StatusOr<Labels>(own) : known;
-      // Numbers from 0 on are numbered labels, as they are where the config names none.
+      // Numbers from 0 on are numbered labels, as in a config without names.
       return AreOrdinals(found) ? Numbered(std::max(found.size(), most_)) : found;
     }
     if (found.size() == 1 && most_ == 0 && classifier_.problem != ClassifierProblem::kMultiLabel) {
@@ -135,7 +135,7 @@ class LabelCollector {
   }
 
  private:
-  // By name or, where that is none, by number.
+  // By name or, failing that, by number.
   bool IsKnown(const std::string& label) const {
     const Labels& own = classifier_.labels;
     if (std::find(own.begin(), own.end(), label) != own.end()) return true;

@@ -1,4 +1,4 @@
-// How far the encoding of texts is, shown where it takes more than a moment.
+// Progress of encoding texts, shown if it takes more than a moment.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace spillway {
 
-// Silent for the first seconds, so that short texts say nothing. One thread.
+// Silent for the first seconds. One thread.
 class EncodeProgress {
  public:
-  // `label` leads every line; the count behind it is in megabytes.
+  // `label` starts every line; the count after it is in megabytes.
   EncodeProgress(std::string label, uint64_t total_bytes);
 
   void Update(uint64_t done_bytes);

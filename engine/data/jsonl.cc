@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kMaxDepth = 64;
 constexpr size_t kShownKeys = 8;
-constexpr size_t kMessageBytes = 256;  // of a message beside its text
+constexpr size_t kMessageBytes = 256;  // memory of a message besides its text
 constexpr uint64_t kMostPromptBytes = uint64_t{1} << 30;
 constexpr absl::string_view kChatKeys[] = {"messages", "system", "tools", "documents",
                                            "chat_template_kwargs"};
@@ -29,7 +29,7 @@ constexpr absl::string_view kTextKeys[] = {"text", "prompt", "completion"};
 constexpr absl::string_view kRoles[] = {"system",    "developer",   "user",
                                         "assistant", "tool",        "function",
                                         "ipython",   "observation", "environment"};
-// What a message may show beside its text, which is not learnt from here.
+// Keys of media in messages, which are not supported.
 constexpr absl::string_view kMediaKeys[] = {"image",  "images", "video",
                                             "videos", "audio",  "audios"};
 
@@ -38,7 +38,7 @@ bool IsAmongNames(const Names& names, absl::string_view name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
-// About what a value takes.
+// Approximate memory of a value.
 size_t BytesOfValue(const JinjaValue& value) {
   size_t bytes = 16;
   if (value.is_string()) bytes += value.get_ref<const std::string&>().size();
@@ -50,8 +50,8 @@ size_t BytesOfValue(const JinjaValue& value) {
   return bytes;
 }
 
-// The values of these keys of a line, which is an object, with the keys within them in their order:
-// templates write tools and calls in it.
+// The values of these keys of a line, which is an object, with keys in order at all levels:
+// templates write tools and calls in that order.
 JinjaValue InOrder(absl::string_view line, const std::function<bool(absl::string_view)>& keep) {
   using Event = nlohmann::json::parse_event_t;
   const auto kept = [&](int depth, Event event, JinjaValue& parsed) {
@@ -60,7 +60,7 @@ JinjaValue InOrder(absl::string_view line, const std::function<bool(absl::string
   return JinjaValue::parse(line, kept, /*allow_exceptions=*/false);
 }
 
-// "" or what is wrong with a content.
+// Returns "" or the problem of a content.
 std::string CheckContent(const JinjaValue& content, bool may_be_null) {
   if (content.is_string()) return "";
   if (content.is_null()) {
@@ -82,7 +82,7 @@ std::string CheckContent(const JinjaValue& content, bool may_be_null) {
   return "";
 }
 
-// Takes "train" and "weight" from a message; "" or what is wrong with them.
+// Removes "train" and "weight" from a message; returns "" or their problem.
 std::string TakeWeight(JinjaValue& message, bool* learnt) {
   const bool answers = message["role"] == "assistant";
   for (const char* key : {"train", "weight"}) {
@@ -102,7 +102,7 @@ std::string TakeWeight(JinjaValue& message, bool* learnt) {
   return "";
 }
 
-// One message, without what is no affair of the template; "" or what is wrong with it.
+// Adds a message without keys that are not for the template; returns "" or its problem.
 std::string TakeMessage(JinjaValue message, Conversation* chat, bool learnt) {
   if (!message.is_object()) {
     return absl::StrCat(" is a JSON ", message.type_name(), ", not an object");
@@ -148,7 +148,7 @@ std::string TakeMessage(JinjaValue message, Conversation* chat, bool learnt) {
   return "";
 }
 
-// Appends the messages of an array, called `name` in messages; "" or what is wrong with them.
+// Appends the messages of an array, called `name` in errors; returns "" or the problem.
 std::string TakeMessages(const JinjaValue& given, absl::string_view name, bool learnt,
                          Conversation* chat) {
   if (chat->messages.is_null()) chat->messages = JinjaValue::array();
@@ -162,12 +162,12 @@ std::string TakeMessages(const JinjaValue& given, absl::string_view name, bool l
   return "";
 }
 
-// What of a row is for the template beside its messages; "" or what is wrong with it.
+// Takes a row's values for the template besides messages; returns "" or the problem.
 std::string TakeVariables(const JinjaValue& object, Conversation* chat) {
   for (const char* key : {"tools", "documents"}) {
     if (!object.contains(key) || object[key].is_null()) continue;
     JinjaValue value = object[key];
-    // As data sets have it whose columns are of one type.
+    // Data sets with columns of one type store JSON in strings.
     if (value.is_string()) {
       const std::string text = value;
       const auto read = ParseStrictJson(text, key, {.max_depth = kMaxDepth});
@@ -190,7 +190,8 @@ std::string TakeVariables(const JinjaValue& object, Conversation* chat) {
   return "";
 }
 
-// {"messages": [...]}, or the messages of other keys one after another, each learnt or not.
+// A key with messages, and whether they have loss: {"messages": [...]}, or several keys that are
+// concatenated.
 struct MessagesKey {
   std::string name;
   bool learnt = true;
@@ -234,7 +235,7 @@ std::string TakeConversation(absl::string_view line, const std::vector<MessagesK
   return "";
 }
 
-// Of what is learnt from: the assistant must say something that is.
+// Takes a conversation for training: some words of the assistant must have loss.
 std::string TakeLearnt(absl::string_view line, const std::vector<MessagesKey>& keys,
                        Conversation* chat) {
   std::string why = TakeConversation(line, keys, chat);
@@ -248,7 +249,7 @@ std::string TakeLearnt(absl::string_view line, const std::vector<MessagesKey>& k
                       ": there is nothing to learn");
 }
 
-// Without `file:line`, which the caller puts before what is wrong.
+// Errors lack `file:line`, which the caller adds.
 absl::StatusOr<PromptRecord> PromptOf(nlohmann::json& object, absl::string_view line,
                                       const std::string& key, const std::string& target_key) {
   PromptRecord record;

@@ -1,4 +1,5 @@
-// .jsonl: one JSON object a line, each a text, a prompt with its completion, or a conversation.
+// Reads .jsonl: one JSON object per line, with a text, a prompt and its completion, or a
+// conversation.
 #pragma once
 
 #include <cstdint>
@@ -19,65 +20,63 @@ namespace spillway {
 struct JsonlRecord {
   bool has_prompt = false;
   std::string prompt;
-  std::string text;   // the completion where there is a prompt
-  Conversation chat;  // where it is neither
+  std::string text;   // the completion if there is a prompt
+  Conversation chat;  // set if there is neither
   bool is_chat() const { return !chat.messages.is_null(); }
 };
 
-// Which keys of a line's object are read. The values of others cost no memory.
+// Selects the keys of a line's object to read. Values of other keys cost no memory.
 using KeepKey = std::function<bool(absl::string_view key)>;
 
-// Any line. `example`, of an object, is for the message; kInvalidArgument, "FILE:LINE: ...", for
-// what is none (lone surrogates and doubled keys included), and for values that take more memory
-// than kMostValueBytes. Those of keys that are not kept are null.
+// Parses any object. `example` is an object for the message; kInvalidArgument, "FILE:LINE: ...",
+// for anything else (lone surrogates and duplicate keys included), and for values that take more
+// memory than kMostValueBytes. Keys that are not kept have null.
 inline constexpr size_t kMostValueBytes = 64u << 20;
 absl::StatusOr<JsonDocument> ParseJsonlObject(absl::string_view line, absl::string_view file,
                                               int64_t line_number, const char* example,
                                               const KeepKey& keep);
 
-// What keys an object has, for messages: "a, b, ...".
+// The keys of an object for messages: "a, b, ...".
 std::string ShownKeys(const nlohmann::json& object);
 
-// {"text": ...}, {"prompt": ..., "completion": ...} or {"messages": [{"role": ..., "content":
-// ...}, ...]}, or a prompt and a completion that are lists of such messages, of which the
-// completion's are learnt. Other keys are passed over, but for those of a conversation: "system" is
-// a message before the others; "tools", "documents" and what is in "chat_template_kwargs" is for
-// the template. A content is a string, a list of {"type": "text", "text": ...}, or null beside
-// calls of tools. Messages keep their other keys, in their order, but for null ones and "train" and
-// "weight", which say whether an answer is learnt.
-// kInvalidArgument, "FILE:LINE: ...", for what is no JSON object (lone surrogates and doubled keys
-// included), for missing keys, values of other types, unknown roles, a conversation in which
-// nothing is learnt, and one of more than kMostConversationBytes: it is held many times over while
-// its template writes it.
+// Parses {"text": ...}, {"prompt": ..., "completion": ...}, {"messages": [{"role": ..., "content":
+// ...}, ...]}, or a prompt and a completion that are lists of messages, of which the completion's
+// have loss. Other keys are ignored, except in conversations: "system" is a message before the
+// others; "tools", "documents" and the values of "chat_template_kwargs" go to the template. A
+// content is a string, a list of {"type": "text", "text": ...}, or null in a message with tool
+// calls. Messages keep their other keys in order, except null ones and "train" and "weight", which
+// select answers with loss. kInvalidArgument, "FILE:LINE: ...", for anything but a JSON object
+// (lone surrogates and duplicate keys included), missing keys, values of other types, unknown
+// roles, a conversation without loss, and one of more than kMostConversationBytes: rendering it
+// takes many times its memory.
 inline constexpr size_t kMostConversationBytes = 4u << 20;
 absl::StatusOr<JsonlRecord> ParseJsonlRecord(absl::string_view line, absl::string_view file,
                                              int64_t line_number);
 
-// What is to be continued: a text, or a conversation whose last message is not the assistant's.
+// The input of generation: a text, or a conversation whose last message is not the assistant's.
 struct PromptRecord {
   std::string prompt;
-  Conversation chat;  // without messages where it is a text
+  Conversation chat;  // without messages for a text
   bool is_chat() const { return !chat.messages.is_null(); }
-  int64_t line = 0;  // of its file
-  // What the answer should be, where the file says it.
+  int64_t line = 0;  // in its file
+  // The expected answer, if the file has it.
   std::optional<std::string> target = {};
 };
 
-// A file of prompts, in its order, at least one: .jsonl, of whose lines `key` ("": "prompt", or
-// "messages") is taken, beside a prompt the string at `target_key`, and the rest passed over; or
-// any other file, a prompt a line. An answer at the end of "messages" is left out.
-// kInvalidArgument, "FILE:LINE: ...", for prompts that are empty, and as of ParseJsonlRecord.
+// Reads a file of prompts in order, at least one. In a .jsonl, `key` ("": "prompt", or "messages")
+// holds the prompt and `target_key` its expected answer, and other keys are ignored; any other file
+// has one prompt per line. An answer at the end of "messages" is dropped. kInvalidArgument,
+// "FILE:LINE: ...", for empty prompts, and as in ParseJsonlRecord.
 absl::StatusOr<std::vector<PromptRecord>> ReadPrompts(const std::string& path,
                                                       const std::string& key,
                                                       const std::string& target_key);
 
-// Makes records of a LineReader's lines; those of nothing but white space are passed over. The
-// first error, of a line or of `take`, ends the reading; one of `take` is told with file and line.
-// kCancelled at a StopSignal.
+// Makes records of a LineReader's lines, ignoring blank ones. The first error, of a line or of
+// `take`, ends the reading; errors of `take` get file and line. kCancelled at a StopSignal.
 using TakeRecord = std::function<absl::Status(const JsonlRecord&)>;
 LineReader::Take TakeRecords(const std::string& file, TakeRecord take);
 
-// A whole file. `after_piece` is told how many bytes have been read, and may be null.
+// Reads a whole file. `after_piece` is called with the number of bytes read, and may be null.
 absl::Status ReadJsonl(const std::string& path, TakeRecord take,
                        const std::function<absl::Status(uint64_t)>& after_piece = nullptr);
 

@@ -11,12 +11,12 @@ namespace spillway {
 namespace {
 
 struct Layout {
-  std::vector<const char*> keys;  // all of them are there
+  std::vector<const char*> keys;  // all must be present
   const char* name;
-  const char* filter;  // of jq; "": none makes one of it
+  const char* filter;  // jq's; "": no conversion
 };
 
-// The first that fits counts, so more keys come before fewer.
+// The first match counts, so layouts with more keys come first.
 const std::vector<Layout>& Layouts() {
   static const auto& layouts = *new std::vector<Layout>{
       {{"prompt", "chosen", "rejected"},

@@ -1,4 +1,4 @@
-// Layouts of instruction data that other programs read, by the keys of their objects. Pure.
+// Recognises other programs' layouts of instruction data by their keys. Pure.
 #pragma once
 
 #include <string>

@@ -28,14 +28,14 @@ constexpr absl::string_view kTaken =
     "CIFAR's binary batches (.bin), a directory of them, or a folder with a folder of .jpg, .jpeg "
     "and .png files for each class";
 
-// Names in it, sorted, but for hidden ones.
+// Names in the directory, sorted, without hidden ones.
 absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& directory) {
   ASSIGN_OR_RETURN(std::vector<std::string> names, FileSystem::Real().List(directory));
   std::erase_if(names, [](const std::string& name) { return name.front() == '.'; });
   return names;
 }
 
-// Of a directory the files that are meant; none where it has no such file.
+// CIFAR's files in a directory for training or evaluation; none if it has no such file.
 std::vector<std::string> CifarFilesIn(const std::string& directory,
                                       const std::vector<std::string>& names, bool evaluated) {
   std::vector<std::string> files;
@@ -48,7 +48,7 @@ std::vector<std::string> CifarFilesIn(const std::string& directory,
   return files;
 }
 
-// Names of those in `directory` that are folders.
+// Names in `directory` that are folders.
 std::vector<std::string> FoldersAmong(const std::string& directory,
                                       const std::vector<std::string>& names) {
   std::vector<std::string> folders;
@@ -69,7 +69,7 @@ absl::StatusOr<int64_t> LabelBytesOf(const std::string& path, uint64_t size_byte
                    "): fetch the binary version again, and give its .bin files"));
 }
 
-// Of one of CIFAR's files.
+// The number of label bytes in a record of a CIFAR file.
 absl::StatusOr<int64_t> FindLabelBytes(const std::string& path) {
   if (!absl::EndsWith(path, ".bin") && Exists(path)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": pictures with labels are ", kTaken));
@@ -112,7 +112,7 @@ absl::StatusOr<FoundLabels> FindPictureLabels(const std::vector<std::string>& pa
   return found;
 }
 
-// What Open does, path by path.
+// The implementation of Open, path by path.
 struct LabelledPictures::Opening {
   const LabelledPicturesOptions& options;
   LabelledPictures& pictures;
@@ -181,7 +181,7 @@ struct LabelledPictures::Opening {
       if (!IsPictureName(name) || IsDirectory(path)) continue;
       RETURN_IF_ERROR(StopSignal::Check());
       RETURN_IF_ERROR(ReadPictureSize(path).status());
-      ASSIGN_OR_RETURN(const FileInfo found, FileSystem::Real().Look(path, SymbolicLink::kFollow));
+      ASSIGN_OR_RETURN(const FileInfo found, FileSystem::Real().Stat(path, SymbolicLink::kFollow));
       const uint64_t bytes = found.size_bytes;
       digest.Update(name.data(), name.size());
       digest.Update(&bytes, sizeof(bytes));
@@ -266,7 +266,7 @@ absl::StatusOr<Picture> LabelledPictures::ReadFile(int64_t number) const {
   then.modified_ns = place.modified_ns;
   std::string changed;
   if (known == 0 || absl::IsNotFound(picture.status())) {
-    changed = DescribeChange(then, FileSystem::Real().Look(path, SymbolicLink::kFollow));
+    changed = DescribeChange(then, FileSystem::Real().Stat(path, SymbolicLink::kFollow));
   } else if (checksum != known) {
     changed = "its bytes are not those that were read before";
   }

@@ -16,8 +16,7 @@ namespace {
 
 constexpr int kTypeShift = 32;
 
-// What is left of two texts of so many tokens where there is room for `room`: tokenizers'
-// LongestFirst.
+// The remaining lengths of two texts if `room` tokens fit: tokenizers' LongestFirst.
 std::pair<int64_t, int64_t> LongestFirst(int64_t first, int64_t second, int64_t room) {
   if (first + second <= room) return {first, second};
   const bool swap = first > second;

@@ -1,5 +1,5 @@
-// Texts with labels, or with one for each word, as tokens, each a sample by itself. They are kept
-// in temporary files, so memory stays bounded however many there are.
+// Texts with a label, or with a label per word, as tokenised samples. They are kept in temporary
+// files, so memory is bounded.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@
 
 namespace spillway {
 
-// Encodes texts for one model, with what its tokenizer puts around them.
+// Encodes texts for one model, with the tokens that its tokenizer adds.
 class TextPairEncoder {
  public:
-  // Both outlive it. `most_tokens`: of a sample.
+  // Both pointers outlive the encoder. `most_tokens`: limit of a sample.
   TextPairEncoder(const Tokenizer* tokenizer, const TransformerConfig* config, int64_t most_tokens)
       : tokenizer_(*tokenizer), config_(*config), most_tokens_(most_tokens) {}
 
-  // A longer sample is cut as transformers' truncation=True does it: the longer of two texts loses
-  // its end first. Types are 0 where the model knows no other. kInvalidArgument for a text without
-  // tokens, with those of another model, or where there is no room for any.
+  // A longer sample is cut like with transformers' truncation=True: tokens are removed from the end
+  // of the longer text first. Segment types are 0 if the model has no others. kInvalidArgument for
+  // a text without tokens, with tokens outside the model's vocabulary, or no room for any.
   absl::StatusOr<EncodedText> Encode(const LabelledText& text);
 
-  int64_t cut() const { return cut_; }  // samples so far
+  int64_t cut() const { return cut_; }  // samples cut so far
 
  private:
   const Tokenizer& tokenizer_;
@@ -44,15 +44,15 @@ struct LabelledSamplesOptions {
   std::string scratch_directory;
 };
 
-// Immutable once made: any thread.
+// Immutable once read: any thread.
 class LabelledSamples {
  public:
   static constexpr float kWithoutLabel = -100;
 
   // Read all `files`: texts with their labels, or words with a label each. `config` has a
-  // classifier whose problem is known. They warn of samples that are cut. kInvalidArgument,
-  // "FILE:LINE: ...", as of ReadLabelledTexts, ReadLabel and TextPairEncoder, or of
-  // ReadLabelledWords and WordListEncoder.
+  // classifier whose problem is known. Warn of samples that are cut. kInvalidArgument, "FILE:LINE:
+  // ...", as in ReadLabelledTexts, ReadLabel and TextPairEncoder, or in ReadLabelledWords and
+  // WordListEncoder.
   static absl::StatusOr<std::unique_ptr<LabelledSamples>> ReadTexts(
       const std::vector<std::string>& files, const TransformerConfig& config,
       const LabelledSamplesOptions& options);
@@ -62,7 +62,7 @@ class LabelledSamples {
 
   struct Sample {
     EncodedText text;
-    // ReadLabel's; where tokens have them, of each: its word's in the first one's place, elsewhere
+    // From ReadLabel; or [token] with token labels: the word's at its first token, elsewhere
     // kWithoutLabel.
     std::vector<float> labels;
   };
@@ -72,11 +72,11 @@ class LabelledSamples {
   // REQUIRES: 0 <= sample < size().
   absl::StatusOr<Sample> Get(int64_t sample) const;
 
-  // Whether every token has a label, and not the text.
+  // Whether every token has a label, instead of the text.
   bool labels_tokens() const { return labels_ == 0; }
   int64_t longest() const { return longest_; }  // tokens
   int64_t tokens() const { return tokens_; }    // of all samples
-  // Changes with any sample.
+  // Digest of all samples.
   std::string fingerprint() const;
 
  private:
@@ -94,9 +94,9 @@ class LabelledSamples {
       const std::vector<std::string>& files, int64_t labels, AddFile add,
       const TransformerConfig& config, const LabelledSamplesOptions& options);
 
-  // Of each sample its labels' bits, then its tokens, with their types in the upper halves.
+  // [sample] The bits of its labels, then its tokens, with segment types in the upper halves.
   ScratchRows rows_;
-  const int64_t labels_;  // of a sample; 0: one of each token
+  const int64_t labels_;  // per sample; 0: one per token
   int64_t longest_ = 0;
   int64_t tokens_ = 0;
 };

@@ -37,7 +37,7 @@ bool HasAll(const json& row, const std::vector<std::string>& keys) {
                      [&](const std::string& key) { return row.contains(key); });
 }
 
-// Rows of any kind of file as objects. Errors come without file and line.
+// Reads rows of any kind of file as objects. Errors lack file and line.
 class Rows {
  public:
   Rows(const TextKeys& keys, bool needs_label) : keys_(keys), needs_label_(needs_label) {}
@@ -71,7 +71,7 @@ class Rows {
  private:
   static absl::Status Wrong(const std::string& why) { return absl::InvalidArgumentError(why); }
 
-  // By the first row; the others must have them, too.
+  // Selects keys by the first row; all others must have them, too.
   absl::Status FindKeys(const json& row) {
     found_ = true;
     for (const auto& usual : UsualTextKeys()) {
@@ -105,7 +105,7 @@ class Rows {
 
 std::string Shown(const json& label) { return ConfigReader::Shown(label); }
 
-// A number, or a string that is one.
+// A number, or a string with one.
 std::optional<double> NumberOf(const json& label) {
   double number = 0;
   if (label.is_number()) {
@@ -118,14 +118,14 @@ std::optional<double> NumberOf(const json& label) {
   return number;
 }
 
-// The number of a label by its name, else by that number.
+// The index of a label by its name, or else by its number.
 absl::StatusOr<float> OneLabel(const json& label, const ClassifierConfig& classifier) {
   const std::vector<std::string>& names = classifier.labels;
   if (const auto name = LabelName(label)) {
     const auto named = std::find(names.begin(), names.end(), *name);
     if (named != names.end()) return static_cast<float>(std::distance(names.begin(), named));
   }
-  // Names that data gave are all that there are; numbered ones have their numbers, too.
+  // Names from data are complete; numbered labels also match by number.
   const bool by_number = !classifier.labels_from_data || classifier.has_default_labels();
   const std::optional<double> number = by_number ? NumberOf(label) : std::nullopt;
   if (number && *number >= 0 && *number < static_cast<double>(names.size()) &&
@@ -135,7 +135,7 @@ absl::StatusOr<float> OneLabel(const json& label, const ClassifierConfig& classi
   return absl::InvalidArgumentError(UnknownLabel(label, classifier));
 }
 
-// A list, or a string that is one in JSON.
+// A list, or a string with a JSON list.
 json ListOf(const json& label) {
   if (!label.is_string()) return label;
   return ParseShallowJson(label.get_ref<const std::string&>());
@@ -266,7 +266,7 @@ absl::StatusOr<ClassifierProblem> FindProblem(const std::string& path, const Tex
   bool is_list = false;
   const absl::Status status = ReadLabelledTexts(path, keys, true, [&](const LabelledText& text) {
     is_list = ListOf(text.label).is_array();
-    return absl::CancelledError("");  // one is enough
+    return absl::CancelledError("");  // stop after the first row
   });
   if (!absl::IsCancelled(status)) return status;
   return is_list ? ClassifierProblem::kMultiLabel : ClassifierProblem::kSingleLabel;

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// Rows as objects. Errors come without file and line.
+// Reads rows as objects. Errors lack file and line.
 class WordRows {
  public:
   WordRows(const TextKeys& keys, bool needs_label)
@@ -60,7 +60,7 @@ class WordRows {
   }
 
  private:
-  // By the first row; the others must have them, too.
+  // Selects keys by the first row; all others must have them, too.
   void FindKeys(const json& row) {
     if (found_) return;
     found_ = true;
@@ -72,7 +72,7 @@ class WordRows {
     }
   }
 
-  // Null where there is none and none is needed.
+  // Null if it is missing and not required.
   static absl::StatusOr<const json*> ListAt(const json& row, const std::string& key,
                                             const char* usual, const char* other, const char* flag,
                                             bool needed) {

@@ -1,4 +1,4 @@
-// Cuts a file that comes in pieces into lines.
+// Splits a file that arrives in pieces into lines.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +11,15 @@
 
 namespace spillway {
 
-// A longer line is an error: it is held whole, with up to twice as much while it is parsed, and the
-// smallest of budgets leaves some 200 MiB beside LibTorch.
+// A longer line is an error: it is in memory as a whole, with up to twice as much while it is
+// parsed, and the smallest budgets leave some 200 MiB besides LibTorch.
 inline constexpr size_t kMaxLineBytes = 32u << 20;
 
 // One thread.
 class LineReader {
  public:
-  // A line without its newline, and its number from 1; the first one without a byte order mark,
-  // with which a file that was written on Windows may begin.
+  // A line without its newline, and its number from 1. A byte order mark before the first line is
+  // dropped.
   using Take = std::function<absl::Status(absl::string_view line, int64_t number)>;
 
   // `file` is for messages; the first error of `take` ends the reading.
@@ -34,11 +34,11 @@ class LineReader {
 
   const std::string file_;
   const Take take_;
-  std::string held_;  // the beginning of a line
+  std::string held_;  // an incomplete line
   int64_t lines_ = 0;
 };
 
-// A whole file. `after_piece` is told how many bytes have been read, and may be null.
+// Reads a whole file. `after_piece` is called with the number of bytes read, and may be null.
 absl::Status ReadLines(const std::string& path, const LineReader::Take& take,
                        const std::function<absl::Status(uint64_t)>& after_piece = nullptr);
 

@@ -13,8 +13,8 @@
 namespace spillway {
 namespace {
 
-// Measured: the file's text, its tokens and merges as they are read, and the tables that are made
-// of them (docs/DATA.md).
+// Measured: the file's text, tokens and merges while they are read, and the final tables
+// (docs/DATA.md).
 constexpr uint64_t kTokenizerBytesPerByte = 10;
 
 absl::Status NoEndError(const std::string& end_of_text, absl::string_view kind) {
@@ -54,7 +54,7 @@ std::string TokenizerDirectory(absl::string_view choice, absl::string_view model
 
 absl::Status CheckTokenizerMemory(const std::string& directory, uint64_t memory_bytes) {
   const std::string path = absl::StrCat(directory, "/tokenizer.json");
-  const auto found = FileSystem::Real().Look(path, SymbolicLink::kFollow);
+  const auto found = FileSystem::Real().Stat(path, SymbolicLink::kFollow);
   if (directory.empty() || Exists(absl::StrCat(directory, "/", kCharsFile)) ||
       Exists(absl::StrCat(directory, "/", kBytesFile)) || !found.ok()) {
     return absl::OkStatus();
@@ -100,7 +100,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view choic
     }
     return loaded;
   }
-  // Not said: nothing is needed for tokens.
+  // Unspecified: data that are tokens need no tokenizer.
   if (texts.empty()) return std::unique_ptr<Tokenizer>();
   absl::StatusOr<std::unique_ptr<Tokenizer>> loaded = LoadTokenizer(model_directory, end_of_text);
   if (!absl::IsNotFound(loaded.status())) return loaded;

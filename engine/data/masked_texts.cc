@@ -85,7 +85,7 @@ absl::StatusOr<MaskedTexts::Text> MaskedTexts::Get(int64_t number) const {
   Text text;
   text.encoded = options_.tokenizer->Around(tokens, std::nullopt);
   RETURN_IF_ERROR(FitToModel(*options_.tokenizer, *options_.config, text.encoded));
-  size_t own = 0;  // of the tokens that are not around it
+  size_t own = 0;  // index among the tokens that are not added
   for (size_t i = 0; i < text.encoded.tokens.size(); ++i) {
     const bool inside = text.encoded.sources[i] == 0;
     const bool may = inside && (marks[own] & kMarkWithoutLoss) == 0 &&

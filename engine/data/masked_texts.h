@@ -1,5 +1,5 @@
-// The texts that a masked language model learns from: windows of the sequence of all tokens, or
-// the lines of a .jsonl, each with what the tokenizer puts around a text ([CLS] ... [SEP]).
+// The texts for masked language modelling: windows of the sequence of all tokens, or the lines of a
+// .jsonl, each with the tokens that the tokenizer adds to a text ([CLS] ... [SEP]).
 #pragma once
 
 #include <cstdint>
@@ -17,25 +17,25 @@ namespace spillway {
 
 struct MaskedTextsOptions {
   const Tokenizer* tokenizer = nullptr;
-  int64_t seq_len = 0;                        // tokens of a text at most, those around it included
-  const TransformerConfig* config = nullptr;  // types are 0 where it knows no other
-  bool lines = false;  // of a .jsonl, cut where they are longer; otherwise windows
+  int64_t seq_len = 0;                        // limit of a text, including added tokens
+  const TransformerConfig* config = nullptr;  // segment types are 0 if it has no others
+  bool lines = false;  // lines of a .jsonl, cut if too long; otherwise windows
   std::string scratch_directory;
 };
 
-// Immutable once made: any thread.
+// Immutable once laid: any thread.
 class MaskedTexts {
  public:
-  // `source` and what options point to outlive it. A window has all the tokens that there is room
-  // for; what is left behind the last one is not used. Warns of lines that are cut.
-  // kInvalidArgument where there is no room for a token or no window, or where the tokenizer is
-  // another model's or masks nothing. REQUIRES: source->has_samples(), where lines are wanted.
+  // `source` and pointers in the options outlive it. A window has all the tokens that fit; the rest
+  // after the last one is not used. Warns of lines that are cut. kInvalidArgument if there is no
+  // room for a token or no window, or the tokenizer belongs to another model or has no mask token.
+  // REQUIRES: source->has_samples() for lines.
   static absl::StatusOr<std::unique_ptr<MaskedTexts>> Lay(const TokenSource* source,
                                                           const MaskedTextsOptions& options);
 
   struct Text {
     EncodedText encoded;
-    std::vector<bool> may;  // [token] may be masked: it is no special one, and carries loss
+    std::vector<bool> may;  // [token] may be masked: it is not special, and carries loss
   };
 
   // At least 1.
@@ -45,7 +45,7 @@ class MaskedTexts {
 
   int64_t longest() const { return longest_; }  // tokens
   int64_t tokens() const { return tokens_; }    // of all texts
-  // Changes with any text.
+  // Digest of all texts.
   std::string fingerprint() const;
 
  private:
@@ -56,15 +56,14 @@ class MaskedTexts {
 
   const TokenSource& source_;
   const MaskedTextsOptions options_;
-  int64_t room_ = 0;  // tokens of a text without those around it
+  int64_t room_ = 0;  // tokens of a text without added ones
   int64_t windows_ = 0;
   std::unique_ptr<ScratchRows> lines_;  // [line] its first token and their number; null: windows
   int64_t longest_ = 0;
   int64_t tokens_ = 0;
 };
 
-// kInvalidArgument, with what to do, where the tokenizer has no token that masks others; null is
-// one of these. Its token otherwise.
+// The tokenizer's mask token. kInvalidArgument with the remedy if it has none, or is null.
 absl::StatusOr<int64_t> MaskTokenOf(const Tokenizer* tokenizer);
 
 }  // namespace spillway

@@ -27,7 +27,7 @@ struct Description {
   std::optional<std::vector<uint64_t>> shape;
 };
 
-// A reader of the few Python literals that such a dictionary contains.
+// Reads the few Python literals that such a dictionary contains.
 class DictionaryReader {
  public:
   explicit DictionaryReader(absl::string_view text) : rest_(text) {}
@@ -104,7 +104,7 @@ class DictionaryReader {
   absl::string_view rest_;
 };
 
-// '<u2', '|u1', '<i8', ...
+// Reads '<u2', '|u1', '<i8', ...
 absl::Status ReadType(const std::string& descr, TokenFormat* format) {
   const bool known = descr.size() == 3 && (descr[1] == 'u' || descr[1] == 'i') &&
                      absl::StrContains("1248", descr.substr(2));

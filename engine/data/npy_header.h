@@ -1,5 +1,5 @@
-// Where the tokens of a file of raw numbers start and how wide they are; the header of a .npy file.
-// The format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+// The offset and width of tokens in a file of raw numbers, and .npy headers. Format:
+// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ struct TokenFormat {
   int64_t tokens = 0;
 };
 
-// Headers of .npy files are read up to here.
+// Limit of a .npy header's length.
 inline constexpr uint64_t kNpyHeadBytes = 128 << 10;
 
-// The header of a .npy file: `head` is its first bytes, at most kNpyHeadBytes.
-// kInvalidArgument says what is wrong with it; the caller adds the file.
+// Parses the header of a .npy file; `head` is its first bytes, at most kNpyHeadBytes.
+// kInvalidArgument describes the problem; the caller adds the file.
 absl::StatusOr<TokenFormat> ParseNpyHeader(absl::string_view head, uint64_t file_size_bytes);
 
 }  // namespace spillway

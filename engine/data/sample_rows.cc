@@ -18,7 +18,7 @@ namespace {
 using Part = SampleRows::Part;
 using TakeRow = std::function<absl::Status(const std::vector<Part>&)>;
 
-// Rows that still have room, in the order in which they were begun.
+// Rows that still have room, in order of creation.
 class OpenRows {
  public:
   OpenRows(int64_t row_positions, TakeRow take)
@@ -71,7 +71,7 @@ class OpenRows {
   std::vector<Row> rows_;
 };
 
-// Calls take(sample, labels that carry loss among its first `most_tokens`) for each.
+// Calls take(sample, labels with loss among its first `most_tokens`) for each sample.
 absl::Status ForEachSample(const TokenSource& source, int64_t most_tokens,
                            const std::function<absl::Status(const Part&, int64_t)>& take) {
   std::vector<int64_t> tokens(64 << 10);

@@ -52,7 +52,7 @@ uint64_t ScratchFile::ChecksumOf(uint64_t block, const char* data, uint64_t size
   return Checksum({.tile = block, .generation = salt_}, data, size_bytes);
 }
 
-// The checksum of the block that is being filled, behind it.
+// Appends the checksum of the current block.
 void ScratchFile::EndBlock() {
   const uint64_t sum =
       ChecksumOf(blocks_, held_.data() + block_begin_, held_.size() - block_begin_);

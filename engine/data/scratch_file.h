@@ -1,6 +1,6 @@
-// Files for data that is made while a run is there: they have no name (io/file.h), so nothing is
-// left behind, whatever happens. Every block has a checksum, which is verified whenever it is read:
-// a run that reads its samples here in every step must not learn from other bytes.
+// Files for temporary data of a run: they have no name (io/file.h), so nothing is left behind.
+// Every block has a checksum that each read verifies: a run that reads its samples here in every
+// step must not learn from wrong bytes.
 #pragma once
 
 #include <cstdint>
@@ -14,27 +14,27 @@
 
 namespace spillway {
 
-// `path` names the file in errors; kDataLoss where it ends before.
+// Reads at an offset; `path` names the file in errors; kDataLoss if it ends before.
 absl::Status ReadAt(int fd, const std::string& path, uint64_t offset_bytes, char* out,
                     uint64_t size_bytes);
 
-// Bytes in such a file: first all are appended, then any may be read. Movable. Appending: one
-// thread.
+// Bytes in a file without a name: first all are appended, then any may be read. Movable. Appending:
+// one thread.
 class ScratchFile {
  public:
-  // On the drive, with the checksum at its end. A block is read whole, so its size is what a small
-  // read costs.
+  // Size on the drive, with the checksum at the end. Blocks are read whole, so this is the cost of
+  // a small read.
   static constexpr uint64_t kBlockBytes = 16 << 10;
 
   static absl::StatusOr<ScratchFile> Create(absl::string_view directory);
 
   absl::Status Append(const void* data, uint64_t size_bytes);
-  // After the last one.
+  // Call after the last Append.
   absl::Status Flush();
 
   uint64_t size_bytes() const { return size_bytes_; }
-  // After Flush; any thread. kDataLoss, with the offset, where the bytes are not those that were
-  // appended. REQUIRES: they exist.
+  // After Flush; any thread. kDataLoss, with the offset, if the bytes differ from the appended
+  // ones. REQUIRES: they exist.
   absl::Status Read(uint64_t offset_bytes, void* out, uint64_t size_bytes) const;
 
  private:
@@ -46,26 +46,26 @@ class ScratchFile {
 
   UniqueFd fd_;
   std::string what_;   // for messages
-  uint64_t salt_ = 0;  // what a drive kept of another file does not pass for this one's
+  uint64_t salt_ = 0;  // distinguishes this file's blocks from old ones on the drive
   uint64_t size_bytes_ = 0;
-  std::string held_;          // not yet written, beginning with a block
-  uint64_t block_begin_ = 0;  // in `held_`, of the block that is being filled
-  uint64_t blocks_ = 0;       // that are full
+  std::string held_;          // not yet written; starts with a block
+  uint64_t block_begin_ = 0;  // in `held_`: start of the current block
+  uint64_t blocks_ = 0;       // full blocks
 };
 
-// Numbers in such a file: first all are appended, then any may be read.
+// Numbers in a file without a name: first all are appended, then any may be read.
 class ScratchNumbers {
  public:
   static absl::StatusOr<ScratchNumbers> Create(absl::string_view directory);
 
   absl::Status Append(int64_t number);
-  // After the last one.
+  // Call after the last Append.
   absl::Status Flush();
 
   int64_t size() const { return size_; }
   // Numbers [first, first + count). After Flush; any thread. REQUIRES: they exist.
   absl::Status Read(int64_t first, int64_t count, int64_t* out) const;
-  // Of all numbers. After Flush.
+  // Digest of all numbers. After Flush.
   uint64_t digest() const { return digest_; }
 
  private:
@@ -78,20 +78,20 @@ class ScratchNumbers {
   std::vector<int64_t> held_;  // not yet in the file
 };
 
-// Rows of numbers, each of its own length, kept so.
+// Rows of numbers of any length, stored in the same way.
 class ScratchRows {
  public:
   static absl::StatusOr<ScratchRows> Create(absl::string_view directory);
 
   absl::Status Append(const std::vector<int64_t>& row);
-  // After the last one.
+  // Call after the last Append.
   absl::Status Flush();
 
-  // After Flush, as the rest; any thread.
+  // After Flush, like the methods below; any thread.
   int64_t size() const { return begins_.size() - 1; }
   // REQUIRES: it exists.
   absl::StatusOr<std::vector<int64_t>> Read(int64_t row) const;
-  // Changes with any number.
+  // Digest of all numbers.
   std::string digest() const;
 
  private:
@@ -99,7 +99,7 @@ class ScratchRows {
       : numbers_(std::move(numbers)), begins_(std::move(begins)) {}
 
   ScratchNumbers numbers_;
-  ScratchNumbers begins_;  // [row], and behind the last one the number of numbers
+  ScratchNumbers begins_;  // [row] its first number, and at the end the number of numbers
 };
 
 }  // namespace spillway

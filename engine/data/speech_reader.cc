@@ -11,7 +11,7 @@
 namespace spillway {
 namespace {
 
-// What is made ahead comes on top of the budgets, as threads' stacks do.
+// Limit of results computed ahead, whose memory is not in the budgets, like threads' stacks.
 constexpr uint64_t kMostBytesAhead = uint64_t{16} << 20;
 
 }  // namespace
@@ -66,9 +66,9 @@ absl::StatusOr<std::vector<float>> SpeechReader::Get(int64_t sample) {
 SpeechReader::Frames SpeechReader::Make(int64_t sample) const {
   ASSIGN_OR_RETURN(const SpeechSample one, samples_->Get(sample));
   Frames frames = SoundReader().Frames({one.path, 0, frames_ * kMelHop}, mel_, frames_);
-  // Looked at after it was read, so that a change meanwhile counts.
+  // Checked after reading, so that a change during it is noticed.
   const std::string changed =
-      DescribeChange(one.info, FileSystem::Real().Look(one.path, SymbolicLink::kFollow));
+      DescribeChange(one.info, FileSystem::Real().Stat(one.path, SymbolicLink::kFollow));
   if (!changed.empty()) frames = DataChangedError(one.path, changed);
   if (!frames.ok()) return Annotate(frames.status(), one.row);
   return frames;

@@ -1,5 +1,5 @@
-// Sounds of samples as frames (engine/media/log_mel.h), made ahead on a thread of its own beside
-// the step that learns from those before.
+// Computes the frames of audio samples (engine/media/log_mel.h) ahead of the training step, on a
+// thread of its own.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,18 @@ namespace spillway {
 
 class SpeechReader {
  public:
-  // `samples` outlives it. `frames`: of a sample.
+  // `samples` outlives it. `frames`: per sample.
   SpeechReader(const SpeechSamples* samples, int64_t bands, int64_t frames);
   ~SpeechReader();
 
   int64_t bands() const { return mel_.bands(); }
   int64_t frames() const { return frames_; }
 
-  // These are asked for next: as many of them as have room are made meanwhile, and what was made
-  // before and nobody has asked for is dropped.
+  // Announces the next samples: as many as fit are computed in advance, and previous results that
+  // were not fetched are dropped.
   void Prepare(absl::Span<const int64_t> samples);
 
-  // [bands, frames]; one that is being made is waited for. Errors name the row and the sound's
-  // file.
+  // [bands, frames]; waits for one that is being computed. Errors name the row and the audio file.
   absl::StatusOr<std::vector<float>> Get(int64_t sample);
 
  private:
@@ -42,7 +41,7 @@ class SpeechReader {
   const SpeechSamples* const samples_;
   const LogMel mel_;
   const int64_t frames_;
-  const size_t at_most_;  // samples that are made ahead
+  const size_t at_most_;  // samples that are computed in advance
 
   Mutex mutex_;
   CondVar changed_;

@@ -49,7 +49,7 @@ absl::StatusOr<std::unique_ptr<SpeechSamples>> SpeechSamples::Read(
       return absl::OkStatus();
     }
     samples->longest_seconds_ = std::max(samples->longest_seconds_, sound->seconds());
-    ASSIGN_OR_RETURN(const FileInfo info, FileSystem::Real().Look(path, SymbolicLink::kFollow));
+    ASSIGN_OR_RETURN(const FileInfo info, FileSystem::Real().Stat(path, SymbolicLink::kFollow));
     ASSIGN_OR_RETURN(std::vector<int64_t> text, tokenizer.Encode(*pair.target));
     RETURN_IF_ERROR(CheckKnown(tokenizer, text, options.vocabulary));
     const auto most = static_cast<size_t>(options.max_target_length - around);

@@ -24,7 +24,7 @@ bool IsTheSame(const FileInfo& a, const FileInfo& b) {
 
 std::string DescribeChange(const FileInfo& then, const absl::StatusOr<FileInfo>& now) {
   if (absl::IsNotFound(now.status())) return "it is not there any more";
-  if (!now.ok()) return "";  // whoever reads it says why
+  if (!now.ok()) return "";  // the next read reports it
   if (now->size_bytes != then.size_bytes) {
     return absl::StrCat("it has ", now->size_bytes, " bytes and had ", then.size_bytes);
   }
@@ -42,7 +42,7 @@ absl::Status DataChangedError(absl::string_view path, absl::string_view how) {
 absl::StatusOr<std::unique_ptr<SteadyFile>> SteadyFile::Open(const std::string& path,
                                                              absl::string_view scratch_directory) {
   ASSIGN_OR_RETURN(PlainFile file, OpenPlainFile(path));
-  ASSIGN_OR_RETURN(const FileInfo info, FileSystem::Real().Look(path, SymbolicLink::kFollow));
+  ASSIGN_OR_RETURN(const FileInfo info, FileSystem::Real().Stat(path, SymbolicLink::kFollow));
   ASSIGN_OR_RETURN(ScratchNumbers sums, ScratchNumbers::Create(scratch_directory));
   return std::unique_ptr<SteadyFile>(
       new SteadyFile(path, std::move(file.fd), info, std::move(sums)));
@@ -99,15 +99,15 @@ absl::Status SteadyFile::Read(uint64_t offset_bytes, char* out, uint64_t size_by
 }
 
 absl::Status SteadyFile::CheckNamed() const {
-  const auto now = FileSystem::Real().Look(path_, SymbolicLink::kFollow);
+  const auto now = FileSystem::Real().Stat(path_, SymbolicLink::kFollow);
   const MutexLock lock(mutex_);
   if (now.ok() && IsTheSame(info_, *now)) return absl::OkStatus();
-  // The open file is as it was; a server that does not answer a look is no change.
+  // The open file is unchanged; a server that does not answer is no change.
   if (!now.ok() && !absl::IsNotFound(now.status())) return absl::OkStatus();
   if (!now.ok() || now->size_bytes != info_.size_bytes) {
     return DataChangedError(path_, DescribeChange(info_, now));
   }
-  // Some network file systems draw an inode anew for the same file, and a time alone says little.
+  // Some network file systems change a file's inode number, and a time alone is no proof.
   LogInfo(
       absl::StrCat(path_, " was written to or replaced: comparing it with what was read before"));
   ASSIGN_OR_RETURN(const PlainFile named, OpenPlainFile(path_));

@@ -1,6 +1,6 @@
-// A file of the user's that a run reads again and again, such as a .bin of tokens. It is read
-// through once, which keeps a checksum of every block in a temporary file; each later read is
-// verified against these, so that nobody can change under the run what it learns from.
+// A user's file that a run reads repeatedly, such as a .bin of tokens. A first pass stores a
+// checksum of every block in a temporary file; later reads are verified against these, so that
+// changes during the run are detected.
 #pragma once
 
 #include <cstdint>
@@ -18,30 +18,28 @@
 
 namespace spillway {
 
-// How `now` differs from `then`, by size and time alone: "it has 5 bytes and had 9"; "" where it
-// does not.
+// How `now` differs from `then` by size and time: "it has 5 bytes and had 9"; "" if it does not.
 std::string DescribeChange(const FileInfo& then, const absl::StatusOr<FileInfo>& now);
 
-// kDataLoss: `path`, of the run's data, is not as it was (`how`); with what is safe and what to do.
+// kDataLoss: `path`, data of the run, has changed (`how`); with what is safe and the remedy.
 absl::Status DataChangedError(absl::string_view path, absl::string_view how);
 
 class SteadyFile {
  public:
-  // Follows links. kNotFound for a missing file, kInvalidArgument for what is not a plain file.
+  // Follows links. kNotFound for a missing file, kInvalidArgument for anything but a plain file.
   static absl::StatusOr<std::unique_ptr<SteadyFile>> Open(const std::string& path,
                                                           absl::string_view scratch_directory);
 
   uint64_t size_bytes() const { return info_at_open_.size_bytes; }
 
-  // The next bytes of the first pass, in order from the first byte on. One thread.
+  // Reads the next bytes of the first pass, in order from the start. One thread.
   absl::Status ReadNext(char* out, uint64_t size_bytes);
-  // After the last one.
+  // Call after the last ReadNext.
   absl::Status EndFirstPass();
 
-  // After EndFirstPass; any thread. Looks at what the path names too: kDataLoss where its size
-  // changed, where it is gone, or where it was written to or replaced and does not hold the bytes
-  // of the first pass. One that holds the same bytes is warned of. REQUIRES: they were read by
-  // then.
+  // After EndFirstPass; any thread. Also checks the path: kDataLoss if its size changed, if it is
+  // gone, or if it was written or replaced and differs from the first pass. If the content is the
+  // same, a change is only warned of. REQUIRES: the first pass has read these bytes.
   absl::Status Read(uint64_t offset_bytes, char* out, uint64_t size_bytes) const;
 
  private:
@@ -61,11 +59,11 @@ class SteadyFile {
   const std::string path_;
   const UniqueFd fd_;
   const FileInfo info_at_open_;
-  ScratchNumbers sums_;  // of each block
-  std::string held_;     // of a block that the first pass has not ended
+  ScratchNumbers sums_;  // [block]
+  std::string held_;     // of the first pass's current block
   uint64_t next_bytes_ = 0;
   mutable Mutex mutex_;
-  mutable FileInfo info_ ABSL_GUARDED_BY(mutex_);  // of what holds the right bytes
+  mutable FileInfo info_ ABSL_GUARDED_BY(mutex_);  // of the file with the right bytes
 };
 
 }  // namespace spillway

@@ -17,10 +17,10 @@
 namespace spillway {
 namespace {
 
-// A cell takes memory beside its text.
+// Bounds the memory of cells besides their text.
 constexpr int kMostColumns = 10'000;
 
-// Puts lines together to rows. One thread.
+// Assembles lines to rows. One thread.
 class TableRows {
  public:
   TableRows(const std::string& path, bool tabs, const TakeTableRow& take)
@@ -29,7 +29,7 @@ class TableRows {
   absl::Status Line(absl::string_view line, int64_t number) {
     const bool returns = absl::ConsumeSuffix(&line, "\r");
     if (!quoted_) {
-      // In a .tsv a tab makes two empty cells.
+      // In a .tsv a line with only a tab has two empty cells.
       const bool blank =
           absl::StripAsciiWhitespace(line).empty() && !(tabs_ && absl::StrContains(line, '\t'));
       if (blank && names_.size() != 1) return absl::OkStatus();
@@ -72,7 +72,7 @@ class TableRows {
     return absl::InvalidArgumentError(absl::StrCat(path_, ":", first_line_, ": ", why));
   }
 
-  // A line of a .csv: the row's first, or one that goes on within quotes.
+  // Adds a line of a .csv: the row's first, or the rest of a quoted cell.
   absl::Status AddCells(absl::string_view line) {
     if (!quoted_) {
       cells_.assign(1, "");
@@ -128,7 +128,7 @@ class TableRows {
   const bool tabs_;
   const TakeTableRow& take_;
   std::vector<std::string> names_, cells_;
-  bool quoted_ = false;  // the last cell goes on in the next line
+  bool quoted_ = false;  // the last cell continues in the next line
   size_t bytes_ = 0;     // of the row
   int64_t first_line_ = 1;
 };

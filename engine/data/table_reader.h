@@ -1,4 +1,4 @@
-// .csv and .tsv: rows of cells under a row of names.
+// Reads .csv and .tsv: a row of names, then rows of cells.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace spillway {
 
-// The first row names the columns, each once. In a .csv cells are as of RFC 4180: between commas,
-// or within quotes, where a doubled quote is one, and commas and ends of lines are text. In a .tsv
-// (`tabs`) cells are between tabs, and quotes are text, as in GLUE's files. Empty lines are passed
-// over.
+// The first row has distinct names of columns. Cells of a .csv follow RFC 4180: they are separated
+// by commas or quoted; in quotes a doubled quote is one, and commas and line ends are text. Cells
+// of a .tsv (`tabs`) are separated by tabs, and quotes are text, as in GLUE's files. Empty lines
+// are ignored.
 //
-// Calls take(names, cells, line) for each row, as many cells as names, with the line on which it
-// begins; its first error ends the reading. kInvalidArgument, "FILE:LINE: ...", for other numbers
-// of cells, a quote that does not end, bytes that are no UTF-8, and a file without a row of names.
-// Memory is bounded by a row.
+// Calls take(names, cells, line) for each row, with as many cells as names and the row's first
+// line; its first error ends the reading. kInvalidArgument, "FILE:LINE: ...", for another number of
+// cells, an unclosed quote, invalid UTF-8, and a file without a row of names. Memory is bounded by
+// a row.
 using TakeTableRow = std::function<absl::Status(
     const std::vector<std::string>& names, const std::vector<std::string>& cells, int64_t line)>;
 absl::Status ReadTable(const std::string& path, bool tabs, const TakeTableRow& take);

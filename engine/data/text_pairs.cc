@@ -12,12 +12,12 @@ namespace {
 
 using nlohmann::json;
 
-// Whether what is of the name is at the key of a row, or within.
+// Whether the value of the path `name` is at the key, or inside its value.
 bool IsAtOrWithin(const std::string& name, absl::string_view key) {
   return name == key || (absl::StartsWith(name, key) && name[key.size()] == '.');
 }
 
-// Null where there is nothing of the name.
+// Null if the path does not exist.
 const json* Inside(const json& row, const std::string& name) {
   if (!row.is_object()) return nullptr;
   const auto whole = row.find(name);

@@ -1,4 +1,4 @@
-// Pairs of texts, one to be made from the other: translations, summaries, answers.
+// Reads pairs of a source and a target text: translations, summaries, answers.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace spillway {
 
-// Where rows have the two. A name of no key is one inside: "translation.en" is what "translation"
-// has at "en".
+// The keys of source and target. A name that is no key is a path: "translation.en" is the member
+// "en" of "translation".
 struct PairKeys {
   std::string source = "prompt", target = "completion";
-  std::string source_prefix = {};  // goes before each source
+  std::string source_prefix = {};  // put before each source
 };
 
 struct TextPairRow {
@@ -23,10 +23,9 @@ struct TextPairRow {
   int64_t line = 0;
 };
 
-// Calls `take` for each row, as ReadRows (engine/data/text_rows.h); kInvalidArgument,
-// "FILE:LINE: ...", for rows without these keys, and for texts as of TextOf, too. `needs_target`: a
-// row without one is an error; otherwise what is there is taken if it is a string, even an empty
-// one.
+// Calls `take` for each row, like ReadRows (engine/data/text_rows.h); kInvalidArgument, "FILE:LINE:
+// ...", for rows without these keys, and for texts as in TextOf. `needs_target`: a row without one
+// is an error; otherwise a target is taken if it is a string, even an empty one.
 absl::Status ReadTextPairs(const std::string& path, const PairKeys& keys, bool needs_target,
                            const std::function<absl::Status(const TextPairRow&)>& take);
 

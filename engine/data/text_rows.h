@@ -1,4 +1,4 @@
-// Rows of data with texts in them: .jsonl, .csv and .tsv.
+// Reads rows with texts from .jsonl, .csv and .tsv.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,18 @@
 
 namespace spillway {
 
-// Whether a file of this name is read here.
+// Whether ReadRows supports a file of this name.
 bool IsRowFile(absl::string_view path);
 
-// Calls `take` for each row as an object, of a table with strings, in order; its first error ends
-// the reading, and is told with file and line. Of keys that are not kept the value is null.
-// kInvalidArgument for other files, those without rows and, "FILE:LINE: ...", lines that are no
-// objects, such as `example`.
+// Calls `take` for each row as an object (with strings for a table) in order; its first error ends
+// the reading and gets file and line. Keys that are not kept have null. kInvalidArgument for other
+// files, files without rows and, "FILE:LINE: ...", lines that are no objects, such as `example`.
 absl::Status ReadRows(
     const std::string& path, const char* example, const KeepKey& keep,
     const std::function<absl::Status(const nlohmann::json& row, int64_t line)>& take);
 
-// The text that a row has at `key`. kInvalidArgument for what is no string, or has nothing but
-// white space: there is nothing `to_do` with it, as the message says.
+// The text at a row's `key`. kInvalidArgument for anything but a string, and for blank text: there
+// is nothing `to_do` with it, as the message says.
 absl::StatusOr<std::string> TextOf(const nlohmann::json& value, const std::string& key,
                                    const char* to_do);
 

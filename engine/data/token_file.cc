@@ -25,8 +25,8 @@ absl::StatusOr<PlainFile> OpenData(const std::string& path) {
   return file;
 }
 
-// Token number i of a piece of raw tokens. A uint64 beyond int64 becomes negative, and
-// so outside every vocabulary.
+// Token number i of a piece of raw tokens. A uint64 beyond int64 becomes negative, and so is
+// outside every vocabulary.
 int64_t TokenAt(const char* data, const TokenFormat& format, uint64_t i) {
   const char* at = data + i * static_cast<uint64_t>(format.width_bytes);
   uint64_t value = 0;
@@ -42,7 +42,7 @@ absl::StatusOr<TokenFile> TokenFile::OpenRaw(const std::string& path, TokenForma
                                              absl::string_view scratch_directory) {
   TokenFile tokens(path, format);
   ASSIGN_OR_RETURN(tokens.file_, SteadyFile::Open(path, scratch_directory));
-  // A header is part of what the first pass reads.
+  // The first pass checksums the header, too.
   std::string head(format.data_offset_bytes, '\0');
   RETURN_IF_ERROR(tokens.file_->ReadNext(head.data(), head.size()));
   return tokens;
@@ -78,7 +78,7 @@ absl::StatusOr<TokenFile> TokenFile::Encode(absl::string_view path, const Tokeni
                                             absl::string_view scratch_directory, bool begins_lines,
                                             bool ends_lines, ChatClock chat_clock) {
   const std::string name(path);
-  ASSIGN_OR_RETURN(const PlainFile text, OpenData(name));  // refuses what is missing or empty
+  ASSIGN_OR_RETURN(const PlainFile text, OpenData(name));  // refuses missing and empty files
   ASSIGN_OR_RETURN(ScratchFile encoded, ScratchFile::Create(scratch_directory));
   TokenFormat format;
   format.flagged = absl::EndsWith(path, ".jsonl");

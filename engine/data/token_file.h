@@ -1,5 +1,5 @@
-// One open file of raw tokens: where in it they start, and how wide they are. What is read is
-// verified, by checksums of our own file or of the first pass over the user's.
+// An open file of raw tokens: their offset and width in it. Reads are verified by the checksums of
+// our own file, or of the first pass over the user's.
 #pragma once
 
 #include <cstdint>
@@ -19,38 +19,38 @@
 
 namespace spillway {
 
-// What a file of our own says of a token.
-inline constexpr uint8_t kMarkWithoutLoss = 1;  // a prompt's in .jsonl
-inline constexpr uint8_t kMarkBegin = 2;        // a line of a .jsonl begins with it
+// Marks of a token, stored in our own files only.
+inline constexpr uint8_t kMarkWithoutLoss = 1;  // in a prompt of a .jsonl
+inline constexpr uint8_t kMarkBegin = 2;        // the first one of a .jsonl's line
 
-// Movable; closed by the destructor. Reading: any thread.
+// Movable; the destructor closes it. Reading: any thread.
 class TokenFile {
  public:
-  // .bin: raw uint16. `scratch_directory`: for checksums.
+  // Opens a .bin: raw uint16. `scratch_directory`: for checksums.
   static absl::StatusOr<TokenFile> OpenBin(absl::string_view path,
                                            absl::string_view scratch_directory);
-  // .npy: versions 1 to 3, one dimension, little-endian integers.
+  // Opens a .npy: versions 1 to 3, one dimension, little-endian integers.
   static absl::StatusOr<TokenFile> OpenNpy(absl::string_view path,
                                            absl::string_view scratch_directory);
-  // .txt or .jsonl, encoded into a file in `scratch_directory` that loses its name at once.
-  // `begins_lines`, `ends_lines`, `chat_clock`: DataSink's.
+  // Encodes a .txt or .jsonl into a file without a name in `scratch_directory`. `begins_lines`,
+  // `ends_lines`, `chat_clock`: DataSink's.
   static absl::StatusOr<TokenFile> Encode(absl::string_view path, const Tokenizer& tokenizer,
                                           absl::string_view scratch_directory,
                                           bool begins_lines = true, bool ends_lines = true,
                                           ChatClock chat_clock = {});
 
   int64_t size() const { return format_.tokens; }
-  // Whether it says where samples begin: a .jsonl does.
+  // Whether it marks the starts of samples: a .jsonl does.
   bool has_samples() const { return format_.flagged; }
 
-  // The same as Read of the next tokens, from the first one on: every file is read so once, before
+  // Read for the next tokens of the first pass, which goes over every file once in order before
   // anything else. One thread.
   absl::Status ReadNext(int64_t count, int64_t vocabulary, int64_t* out, uint8_t* marks);
   absl::Status EndFirstPass();
 
-  // Tokens [first, first + count); kInvalidArgument names the first that is not in
-  // [0, vocabulary). `marks` may be null; else it gets the kMark... of each. kDataLoss as of
-  // ScratchFile::Read and SteadyFile::Read. REQUIRES: they exist, and EndFirstPass.
+  // Reads tokens [first, first + count); kInvalidArgument names the first one outside [0,
+  // vocabulary). `marks`, if not null, gets the kMark... of each. kDataLoss as in ScratchFile::Read
+  // and SteadyFile::Read. REQUIRES: they exist, and EndFirstPass.
   absl::Status Read(int64_t first, int64_t count, int64_t vocabulary, int64_t* out,
                     uint8_t* marks = nullptr) const;
 
@@ -64,9 +64,9 @@ class TokenFile {
 
   std::string path_;  // of the data, for messages
   TokenFormat format_;
-  std::unique_ptr<SteadyFile> file_;  // of the user; null: the tokens are in `encoded_`
+  std::unique_ptr<SteadyFile> file_;  // the user's; null: the tokens are in `encoded_`
   std::optional<ScratchFile> encoded_;
-  int64_t next_ = 0;  // token of the first pass
+  int64_t next_ = 0;  // the first pass's next token
 };
 
 }  // namespace spillway

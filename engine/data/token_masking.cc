@@ -8,7 +8,7 @@
 namespace spillway {
 namespace {
 
-// Streams of a text's own key; those of the seed's, whose first ones are parameters', are far off.
+// Streams for a text's own key; far from those for the seed's, the first of which are parameters'.
 constexpr uint64_t kMaskingStream = uint64_t{0x6d61736b} << 32;
 constexpr uint64_t kChoice = 0, kDrawn = 1;
 

@@ -35,17 +35,17 @@ absl::StatusOr<TokenFile> OpenPart(const std::string& path, const TokenSourceOpt
                            options.begins_lines, options.ends_lines, options.chat_clock);
 }
 
-// What a data set is, found by reading every token once.
+// Facts about a data set, found by reading every token once.
 struct Inventory {
-  // Of the tokens' values, not of the files' format; one without loss counts as its
+  // Digest of the tokens' values, independent of file formats; a token without loss counts as its
   // complement.
   uint64_t digest = 0;
   int64_t with_loss = 0;
-  // {a token that ends texts or turns, how often it carries loss}
+  // {a token that ends texts or turns, the number of times with loss}
   std::map<int64_t, int64_t> ends;
 };
 
-// All tokens are in the vocabulary.
+// Checks that all tokens are in the vocabulary.
 absl::Status CheckTokens(TokenFile& part, int64_t vocabulary, Inventory* inventory) {
   std::vector<int64_t> piece(64 << 10);
   std::vector<uint8_t> marks(piece.size());

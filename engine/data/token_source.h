@@ -1,9 +1,8 @@
-// The tokens of a data set, by position, whatever files they are in.
+// The tokens of a data set by position, across its files.
 //
-// Text is encoded once into a temporary token file that has no name while it is used
-// (so nothing is left behind, whatever happens); .bin and .npy are read where they are. Either way
-// what is read is verified (engine/data/token_file.h). Memory stays bounded by one piece, whatever
-// the data's size.
+// Text is encoded once into a temporary token file without a name, so nothing is left behind; .bin
+// and .npy are read in place. In both cases reads are verified (engine/data/token_file.h). Memory
+// is bounded by one piece, whatever the data's size.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +18,17 @@
 namespace spillway {
 
 struct TokenSourceOptions {
-  // .txt, .jsonl, .bin (uint16, little-endian) or .npy (one-dimensional integers); the
-  // tokens of one follow those of the one before.
+  // .txt, .jsonl, .bin (uint16, little-endian) or .npy (one-dimensional integers); their tokens are
+  // concatenated.
   std::vector<std::string> files;
-  // For .txt and .jsonl; may be null when there is none.
+  // For .txt and .jsonl; may be null without those.
   const Tokenizer* tokenizer = nullptr;
-  // Where temporary files go: tokens of texts, checksums of others.
+  // The directory of temporary files: tokens of texts, checksums of others.
   std::string scratch_directory;
   // Tokens are below this; a text's tokenizer may not have more.
   int64_t vocabulary = 0;
-  // One window needs window_tokens + 1 tokens; fewer in all is an error. 0: anything
-  // that is not empty will do.
+  // A window needs window_tokens + 1 tokens; fewer in total are an error. 0: any data that are not
+  // empty.
   int64_t window_tokens = 0;
   bool begins_lines = true, ends_lines = true;  // DataSink's
   ChatClock chat_clock = {};                    // DataSink's
@@ -38,43 +37,42 @@ struct TokenSourceOptions {
 // Immutable once open: any thread.
 class TokenSource {
  public:
-  // kNotFound for a missing file; kInvalidArgument for an empty one, an unknown kind, an
-  // odd number of bytes, a token outside the vocabulary (file, position, token,
-  // vocabulary), too few tokens (how many there are, how many are needed), or none that
-  // carries loss.
+  // kNotFound for a missing file; kInvalidArgument for an empty one, an unknown format, an odd
+  // number of bytes, a token outside the vocabulary (file, position, token, vocabulary), too few
+  // tokens (how many there are, how many are needed), or none with loss.
   static absl::StatusOr<std::unique_ptr<TokenSource>> Open(const TokenSourceOptions& options);
 
   // Tokens in all files together.
   int64_t size() const { return size_; }
-  // kInvalidArgument where they make no window of so many.
+  // kInvalidArgument if there are too few tokens for one window.
   absl::Status CheckWindow(int64_t window_tokens) const;
 
-  // Tokens [first, first + count). Checked against the vocabulary again; kDataLoss where they are
-  // not those of the first pass. `marks` may be null; else it gets the kMark... of each
+  // Reads tokens [first, first + count). They are checked against the vocabulary again; kDataLoss
+  // if they differ from the first pass. `marks`, if not null, gets the kMark... of each
   // (engine/data/token_file.h). REQUIRES: they exist.
   absl::Status Read(int64_t first, int64_t count, int64_t* out, uint8_t* marks = nullptr) const;
 
-  // Whether all files say where samples begin: .jsonl does.
+  // Whether all files mark the starts of samples: .jsonl does.
   bool has_samples() const;
-  // Whether some tokens carry no loss: those of prompts, and of conversations what the assistant
-  // does not say.
+  // Whether some tokens carry no loss: those of prompts, and in conversations all but the
+  // assistant's.
   bool has_prompts() const { return with_loss_ < size_; }
-  // Tokens are below this.
+  // The limit of tokens.
   int64_t vocabulary() const { return vocabulary_; }
   // The files, for messages.
   const std::string& names() const { return names_; }
 
-  // Of the tokens that end a text or a turn, by the tokenizer, those that carry loss somewhere.
+  // The tokens with loss among those that end a text or a turn, by the tokenizer.
   const std::vector<int64_t>& learnt_ends() const { return learnt_ends_; }
 
-  // Changes with the tokens and with which of them carry loss; part of a run's identity.
+  // Digest of the tokens and of which carry loss; part of a run's identity.
   const std::string& fingerprint() const { return fingerprint_; }
 
  private:
   TokenSource() = default;
 
   std::vector<TokenFile> parts_;
-  std::vector<int64_t> starts_;  // of each part
+  std::vector<int64_t> starts_;  // [part] its first token
   int64_t vocabulary_ = 0;
   int64_t size_ = 0, with_loss_ = 0;
   std::string names_;

@@ -1,4 +1,4 @@
-// Tokens on their way into a file, as numbers of a fixed width.
+// Writes tokens to a file as numbers of a fixed width.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,11 @@
 
 namespace spillway {
 
-// In files of our own, of 4 bytes a token: this one carries no loss; a sample begins with it.
+// Flags of tokens in our own files, of 4 bytes a token: carries no loss; starts a sample.
 inline constexpr uint32_t kWithoutLoss = uint32_t{1} << 31;
 inline constexpr uint32_t kBeginsSample = uint32_t{1} << 30;
 
-// Calls `write` once per megabyte, with the bytes that follow those before. One thread; Flush at
-// the end.
+// Calls `write` once per megabyte with the next bytes. One thread; Flush at the end.
 class TokenWriter {
  public:
   using Write = std::function<absl::Status(absl::string_view bytes)>;
@@ -25,7 +24,7 @@ class TokenWriter {
   // REQUIRES: width_bytes is 2 or 4, and tokens fit.
   TokenWriter(Write write, int width_bytes) : write_(std::move(write)), width_bytes_(width_bytes) {}
 
-  // `flags` are joined with each token, `first_flags` with the first.
+  // `flags` are added to each token, `first_flags` to the first.
   absl::Status Append(const std::vector<uint32_t>& tokens, uint32_t flags = 0,
                       uint32_t first_flags = 0);
   absl::Status Flush();

@@ -47,8 +47,8 @@ absl::Status CheckFiles(const TokenizeOptions& options, uint64_t* total_bytes) {
   return absl::OkStatus();
 }
 
-// The new file, under a name of its own until it is whole. Of the mode that the umask allows: it is
-// the user's, and not a run's own.
+// The new file, under a temporary name until it is complete. Its mode follows the umask: it is the
+// user's, and not a run's own.
 struct Output {
   Output(std::string target, std::string temporary, UniqueFd descriptor)
       : out(std::move(target)), name(std::move(temporary)), fd(std::move(descriptor)) {}

@@ -1,4 +1,4 @@
-// Text files made into one file of tokens, as train reads it.
+// Encodes text files into one file of tokens for training.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 namespace spillway {
 
 struct TokenizeOptions {
-  std::vector<std::string> files;  // .txt and .jsonl; their tokens follow one another
+  std::vector<std::string> files;  // .txt and .jsonl; their tokens are concatenated
   const Tokenizer* tokenizer = nullptr;
   std::string out;  // .bin (raw uint16) or .npy (uint16, or uint32 for a larger vocabulary)
-  // Told now and then how many bytes of all have been read; an error ends the work. May be null.
+  // Called now and then with the bytes read of all files; an error ends the work. May be null.
   std::function<absl::Status(uint64_t done_bytes, uint64_t total_bytes)> progress;
 };
 
@@ -26,13 +26,13 @@ struct TokenizeResult {
   double seconds = 0;
 };
 
-// `out` appears whole, under its name, or not at all; a file that was there is replaced.
-// kInvalidArgument: nothing to encode, `out` among the inputs or of another kind, a token
-// over 65535 for a .bin (at the first one), a .jsonl with prompts (neither format can say
-// which tokens carry loss). kCancelled and others: what `progress` says.
+// `out` is created atomically; an existing file is replaced. kInvalidArgument: nothing to encode,
+// `out` among the inputs or of another format, a token over 65535 for a .bin (at the first one), a
+// .jsonl with prompts (neither format can mark tokens without loss). kCancelled and other errors of
+// `progress`.
 absl::StatusOr<TokenizeResult> TokenizeFiles(const TokenizeOptions& options);
 
-// A .npy header of version 1.0 for that many unsigned numbers; always kNpyHeaderBytes long.
+// A .npy header of version 1.0 for `tokens` unsigned numbers; always kNpyHeaderBytes long.
 inline constexpr size_t kNpyHeaderBytes = 128;
 std::string NpyHeader(int64_t tokens, int width_bytes);
 

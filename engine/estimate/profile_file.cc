@@ -100,7 +100,7 @@ void Merge(json& machine, const json& ours, int64_t now) {
 }
 
 ProfilePlace PlaceAt(const std::string& path) {
-  const auto found = FileSystem::Real().Look(path, SymbolicLink::kFollow);
+  const auto found = FileSystem::Real().Stat(path, SymbolicLink::kFollow);
   if (!found.ok() || found->kind == FileInfo::Kind::kFile) return {false, path};
   static std::once_flag said;
   std::call_once(said, [&] {

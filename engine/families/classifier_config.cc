@@ -14,8 +14,8 @@ constexpr int64_t kMostLabels = 1 << 16;
 
 std::string NumberedLabel(size_t number) { return absl::StrCat("LABEL_", number); }
 
-// Reads "0", "1", ... to their names, or a list of those. As in transformers there are as many
-// labels as entries, whatever their numbers; those without a name are numbered.
+// Reads names from an object {"0": ..., "1": ...} or a list. As in transformers the number of
+// labels is that of entries, whatever their keys; those without a name are numbered.
 void ReadNames(ConfigReader& reader, std::vector<std::string>& names) {
   const json* found = reader.Find({"id2label"});
   if (found == nullptr) return;
@@ -50,14 +50,14 @@ void ReadNames(ConfigReader& reader, std::vector<std::string>& names) {
                            " is passed over, and ", first, " has the name ", names[first]));
 }
 
-// A label2id that does not say what id2label says changes nothing, as in transformers.
+// A label2id that contradicts id2label has no effect, as in transformers.
 void CompareNumbers(ConfigReader& reader, const std::vector<std::string>& names) {
   const json* found = reader.Find({"label2id"});
   if (found == nullptr || !reader.Has({"id2label"})) return;
   if (!found->is_object()) return reader.Refuse("label2id", *found, "an object of numbers by name");
   for (size_t i = 0; i < names.size(); ++i) {
     const auto number = found->find(names[i]);
-    // Of a name that several labels have one number can stand there.
+    // If several labels share a name, label2id has the number of one of them.
     const bool known = number != found->end() && number->is_number_integer() && *number >= 0 &&
                        *number < names.size() && names[number->get<size_t>()] == names[i];
     if (known) continue;

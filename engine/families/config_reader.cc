@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-// Keys of any transformers config that cannot change the logits: generation defaults, bookkeeping,
+// Keys of transformers configs that cannot change the logits: generation defaults, book-keeping,
 // other heads.
 constexpr absl::string_view kMetadata =
     "_attn_implementation _attn_implementation_autoset _name_or_path _num_labels architectures "

@@ -1,4 +1,4 @@
-// Reads the values of a config.json, so that what a family understands reads as a list. Every
+// Reads the values of a config.json, so that the code of a family reads as a list of keys. Every
 // message names file, line, key and value.
 #pragma once
 
@@ -14,49 +14,51 @@
 
 namespace spillway {
 
-// Every method leaves its value alone where the key is missing or null, and remembers the key as
-// known. Several keys: names for one value, which must not contradict each other.
+// A missing or null key leaves the value unchanged. Every method marks its keys as known. Several
+// keys are names of one value, which must not contradict each other.
 class ConfigReader {
  public:
   using Keys = std::vector<const char*>;
 
-  // `pointer`: to the object in `document` that is read, which outlives the reader.
-  // `names_may_differ`: of several names for a value the first counts, whatever the others say.
+  // `pointer`: JSON pointer to the object in `document` that is read; `document` outlives the
+  // reader. `names_may_differ`: of several names for a value the first one present counts, and the
+  // others are ignored.
   explicit ConfigReader(const JsonDocument& document, std::string pointer = "",
                         bool names_may_differ = false);
 
-  // The first value that makes no sense.
+  // The first error.
   const absl::Status& status() const { return status_; }
-  // What makes sense and is not built here: "FILE:LINE: ...".
+  // Values that are valid but not supported: "FILE:LINE: ...".
   const std::vector<std::string>& unsupported() const { return unsupported_; }
-  // "FILE:LINE: ...": what is ignored and might surprise, keys that were not asked for and that no
-  // transformers config uses for anything but its own book-keeping included.
+  // "FILE:LINE: ...": values that are ignored and might surprise, and unknown keys except for
+  // transformers' own book-keeping.
   std::vector<std::string> Warnings() const;
 
-  // From 1 to `high`.
+  // An integer from 1 to `high`.
   void Integer(const Keys& keys, int64_t high, int64_t* value);
-  // The same, of which a config must have one.
+  // Like Integer, but one of the keys must be present.
   void Required(const Keys& keys, int64_t high, int64_t* value);
-  // low <= value < high; `range` says so in words.
+  // A number with low <= value < high; `range` describes these bounds in words.
   void Number(const Keys& keys, double low, double high, const char* range, double* value);
-  // Above 0 and at most `high`.
+  // A number above 0 and at most `high`.
   void Positive(const Keys& keys, double high, double* value);
   void Probability(const Keys& keys, double* value);
   void Boolean(const Keys& keys, bool* value);
-  // "" where it is missing or no text.
+  // The text at `key`; "" if it is missing or no text.
   std::string Text(const char* key);
-  // A key that would change the model in a way that is not built here.
+  // Notes a key as unsupported unless it is missing, null, false or empty: it would change the
+  // model.
   void MustBeOff(const char* key, const char* what);
 
-  // Of an object under `key`. REQUIRES: there is one.
+  // A reader of the object at `key`. REQUIRES: there is one.
   ConfigReader Inside(const std::string& key) const;
-  // Takes over what `inner` found wrong, unsupported or surprising.
+  // Takes over the findings (errors, unsupported values, warnings) of `inner`.
   void Absorb(const ConfigReader& inner);
 
-  // Null where it is missing. `found_key`: under which of the names it is there.
+  // The value; null if it is missing. `found_key`: the name under which it was found.
   const nlohmann::json* Find(const Keys& keys, const char** found_key = nullptr);
   bool Has(const Keys& keys) { return Find(keys) != nullptr; }
-  // The file says null.
+  // Whether the file has an explicit null at `key`.
   bool IsNull(const char* key) const;
 
   // "KEY is VALUE; expected ..."
@@ -66,7 +68,7 @@ class ConfigReader {
   void Warn(absl::string_view key, const std::string& message);
   std::string Where(absl::string_view key) const;
 
-  // Short, whatever the file holds.
+  // The value as text, shortened.
   static std::string Shown(const nlohmann::json& value);
 
  private:

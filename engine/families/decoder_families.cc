@@ -26,7 +26,7 @@ void ReadSizes(ConfigReader& reader, TransformerConfig& c) {
   c.key_value_heads = c.heads;
 }
 
-// The layers that see a window of the text alone.
+// Sets the layers with a sliding attention window.
 void ReadWindows(ConfigReader& reader, TransformerConfig& c) {
   c.windows.assign(c.layers, 0);
   int64_t window = 4096;
@@ -157,7 +157,7 @@ void ReadLlama(ConfigReader& reader, TransformerConfig& c) {
   c.tied = type == "gemma";
   ReadSizes(reader, c);
   reader.Integer({"intermediate_size"}, kMaxInner, &c.intermediate);
-  // transformers' defaults, where the key is missing.
+  // transformers' defaults for a missing key.
   if (!reader.Has({"num_key_value_heads"}) && !reader.IsNull("num_key_value_heads")) {
     if (type == "mistral") c.key_value_heads = 8;
     if (qwen) c.key_value_heads = 32;
@@ -197,7 +197,7 @@ void ReadLlama(ConfigReader& reader, TransformerConfig& c) {
 
 namespace {
 
-// transformers takes no notice of these names of GPT-NeoX's keys beside its object for RoPE.
+// transformers ignores these aliases of GPT-NeoX's keys beside its RoPE object.
 void RefuseLoneAliases(ConfigReader& reader) {
   const auto inside = [&](const char* object, const char* key) {
     const nlohmann::json* found = reader.Find({object});
@@ -275,7 +275,7 @@ void ReadOpt(ConfigReader& reader, TransformerConfig& c) {
   reader.Integer({"ffn_dim"}, kMaxInner, &c.intermediate);
   reader.Integer({"word_embed_proj_dim"}, kMaxWidth, &c.embedding_width);
   ReadHeadSize(reader, 0, c);
-  c.position_offset = 2;  // fairseq kept two rows for what it padded with
+  c.position_offset = 2;  // fairseq reserved two rows for padding
   c.norm = TransformerConfig::Norm::kLayer;
   c.norm_epsilon = 1e-5;
   bool before = true, removed = false, biases = true;

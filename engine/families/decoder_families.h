@@ -1,5 +1,5 @@
-// What the config.json of each decoder family means: transformers' defaults and names, every key
-// that changes the logits honoured or refused.
+// The config.json of each decoder family: transformers' names and defaults. Every key that changes
+// the logits is honoured or refused.
 #pragma once
 
 #include "engine/families/config_reader.h"
@@ -7,7 +7,7 @@
 
 namespace spillway {
 
-// Each fills a config from what `reader` finds, which notes what is wrong or unsupported.
+// These functions fill a config from `reader`, which notes wrong and unsupported values.
 void ReadGpt2(ConfigReader& reader, TransformerConfig& config);
 // llama, mistral, qwen2, qwen3 and gemma, by config.model_type.
 void ReadLlama(ConfigReader& reader, TransformerConfig& config);

@@ -7,8 +7,7 @@
 namespace spillway {
 namespace {
 
-// What the architecture says that the model is for: labels of tokens or tokens that are masked, and
-// labels of texts where it says neither.
+// The task by the architecture: labels of tokens, masked tokens, or else labels of texts.
 enum class EncoderTask { kTexts, kTokens, kMasked };
 EncoderTask TaskOf(ConfigReader& reader) {
   const nlohmann::json* names = reader.Find({"architectures"});
@@ -21,7 +20,7 @@ EncoderTask TaskOf(ConfigReader& reader) {
                                                         : EncoderTask::kTexts;
 }
 
-// What all of them have: layers with their norms behind.
+// Settings of all encoders: layers with norms after them.
 void BecomeEncoder(TransformerConfig& c) {
   c.order = TransformerConfig::Order::kPostNorm;
   c.norm = TransformerConfig::Norm::kLayer;
@@ -47,7 +46,7 @@ void ReadRest(ConfigReader& reader, TransformerConfig& c) {
   if (task == EncoderTask::kMasked) {
     c.masked = true;
     c.tied = tied;
-    // transformers ties the bias with the matrix: without, the layer's own counts.
+    // transformers ties the bias with the matrix: if untied, the layer's own bias counts.
     if (!tied && !c.names.other_logits_bias.empty()) {
       std::swap(c.names.logits_bias, c.names.other_logits_bias);
     }
@@ -62,7 +61,7 @@ void ReadRest(ConfigReader& reader, TransformerConfig& c) {
   c.names.classifier = "classifier";
 }
 
-// The matrix has a row for a padding token, and none that is used before it.
+// The position matrix has a row for padding tokens, and unused rows before it.
 void SkipPadding(ConfigReader& reader, TransformerConfig& c) {
   if (!reader.status().ok()) return;
   if (!c.padding_token) {
@@ -82,7 +81,7 @@ void SkipPadding(ConfigReader& reader, TransformerConfig& c) {
 }  // namespace
 
 void ReadBert(ConfigReader& reader, TransformerConfig& c) {
-  // XLM-RoBERTa, CamemBERT and data2vec's encoder of texts are RoBERTa by other names.
+  // XLM-RoBERTa, CamemBERT and data2vec's text encoder are RoBERTa under other names.
   const bool roberta = c.model_type != "bert";
   const std::string prefix = !roberta                          ? "bert."
                              : c.model_type == "data2vec-text" ? "data2vec_text."

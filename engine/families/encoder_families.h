@@ -1,5 +1,5 @@
-// What the config.json of each family of encoders means, for the classification of texts:
-// transformers' defaults and names, every key that changes the scores honoured or refused.
+// The config.json of each encoder family, for classification: transformers' names and defaults.
+// Every key that changes the scores is honoured or refused.
 #pragma once
 
 #include "engine/families/config_reader.h"
@@ -7,8 +7,8 @@
 
 namespace spillway {
 
-// Each fills a config from what `reader` finds, which notes what is wrong or unsupported.
-// bert, roberta, and what is roberta by another name, by config.model_type.
+// Fills a config from `reader`, which notes wrong and unsupported values: bert, roberta and
+// roberta's aliases, by config.model_type.
 void ReadBert(ConfigReader& reader, TransformerConfig& config);
 void ReadDistilBert(ConfigReader& reader, TransformerConfig& config);
 

@@ -8,8 +8,8 @@
 namespace spillway {
 namespace {
 
-// Heads of other tasks that transformers puts on decoders and on models with two stacks, and TRL's
-// value head.
+// Prefixes of heads for other tasks that transformers puts on decoders and encoder-decoders, and
+// TRL's value head.
 const std::vector<std::string>& OtherHeads() {
   static const auto& names = *new std::vector<std::string>{
       "score.", "classifier.", "qa_outputs.", "classification_head.", "multiple_choice_head.",
@@ -17,7 +17,7 @@ const std::vector<std::string>& OtherHeads() {
   return names;
 }
 
-// `stem`: of the classes' names, "Llama".
+// `stem`: prefix of class names, "Llama".
 Family LlamaLike(const std::string& stem) {
   return {.read = ReadLlama,
           .architectures = {stem + "ForCausalLM", stem + "Model"},
@@ -27,7 +27,7 @@ Family LlamaLike(const std::string& stem) {
           .other_prefix = "transformer."};
 }
 
-// As the first conversions spelt it, which kept frequencies beside the weights.
+// In the form of the first conversions, which stored frequencies with the weights.
 Family Llama() {
   Family family = LlamaLike("Llama");
   family.architectures.emplace_back("LLaMAForCausalLM");
@@ -63,7 +63,7 @@ Family BartLike(const std::string& stem) {
           .task = ModelTask::kSeq2Seq};
 }
 
-// `prefix`: of the encoder's tensors.
+// `prefix`: that of the encoder's tensors.
 Family RobertaLike(const std::string& stem, const std::string& prefix) {
   return {.read = ReadBert,
           .base_prefix = prefix,

@@ -1,5 +1,5 @@
-// The families of models that there are: how a config.json is read, what the architecture is
-// called, and how names of tensors in files may differ. Plain values.
+// The table of model families: how to read a config.json, the names of architectures, and the
+// variants of tensor names in files. Plain values.
 #pragma once
 
 #include <map>
@@ -13,49 +13,48 @@
 
 namespace spillway {
 
-// What of a family's models stands behind their layers.
+// A head that models of a family can have on top of their layers.
 struct Head {
   std::string architecture;
   ModelTask task;
-  // Beginnings of names: of tensors that other heads have; of parameters that a file of the model
-  // with another head does not have.
+  // Prefixes of tensor names: `others` belong to other heads and are ignored, `own` may be missing
+  // in the file of a model with another head.
   std::vector<std::string> others, own;
 };
 
 struct Family {
-  // Null of a model of pictures.
+  // Null in families of vision models.
   void (*read)(ConfigReader& reader, TransformerConfig& config);
-  // The first is what is exported; the others have the same tensors, or all but the head.
+  // The first one is exported; the others have the same tensors, or all but the head's.
   std::vector<std::string> architectures = {};
-  // What files of the model without its head leave out of its tensors' names.
+  // The prefix of tensor names that is absent in files of the model without its head.
   std::string base_prefix = "";
-  // Ends of names of tensors that are no parameters: causal masks and frequencies that old
+  // Suffixes of tensor names that are no parameters: causal masks and frequencies, which old
   // versions of transformers saved with the weights.
   std::vector<std::string> ignored = {};
-  // A parameter under another name: {in files, ours}.
+  // Other names of parameters: {name in files, name in the model}.
   std::map<std::string, std::string> aliases = {};
   bool trained = true;
-  // Of texts, of tokens and of masked ones, of which a model has one; the architectures are theirs.
-  // Empty where the family has one head, which `architectures` name.
+  // The heads for texts, for tokens and for masked tokens, with their architectures. Empty if the
+  // family has one head, which `architectures` names.
   std::vector<Head> heads = {};
   // Files may have a parameter under its aliases as well as under its name.
   bool repeats = false;
-  // Tensors that a file may have where they are zero.
+  // Tensors that a file may have if they are all zero.
   std::vector<std::string> zeros = {};
-  // Without `heads`: beginnings of names of tensors that files with another head have and of
-  // parameters that such files lack, where --task says which head is meant.
+  // As in Head, for a family without `heads` if --task names the head.
   std::vector<std::string> others = {}, own = {};
-  // What files of some other heads have in the place of base_prefix; "": nothing else.
+  // The prefix that files of some other heads have in place of base_prefix; "": there is none.
   std::string other_prefix = "";
   void (*read_pictures)(ConfigReader& reader, ResNetConfig& config) = nullptr;
-  ModelTask task = ModelTask::kCausalLm;  // where heads do not say it
+  ModelTask task = ModelTask::kCausalLm;  // the task of a family without `heads`
 };
 
-// By the model_type of their config.json.
+// All families, by the model_type of their config.json.
 const std::map<std::string, Family>& Families();
 
 std::vector<std::string> ArchitecturesOf(const Family& family);
-// Without doubles.
+// The tasks of a family's heads, without duplicates.
 std::vector<ModelTask> TasksOf(const Family& family);
 
 }  // namespace spillway

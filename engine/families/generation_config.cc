@@ -43,7 +43,7 @@ constexpr const char* kReadKeys[] = {"do_sample",
                                      "return_timestamps",
                                      "max_initial_timestamp_index"};
 
-// Change no token, or count beside others only: of caches, what is returned.
+// Keys that do not change the tokens, or only together with others: caches, return values.
 constexpr const char* kWithoutEffect[] = {"_from_model_config",
                                           "alignment_heads",
                                           "assistant_confidence_threshold",
@@ -83,7 +83,7 @@ constexpr const char* kWithoutEffect[] = {"_from_model_config",
                                           "use_cache",
                                           "use_mtp"};
 
-// Change tokens unless they have this value.
+// A key that does not change the tokens only if it has this value.
 struct Neutral {
   const char* key;
   double value;
@@ -158,7 +158,7 @@ class GenerationKeys {
     }
   }
 
-  // One token; of several it says that they are not supported.
+  // Reads one token; several are reported as unsupported.
   void Token(const char* key, std::optional<int64_t>* token) {
     std::vector<int64_t> tokens;
     Tokens(key, &tokens);
@@ -173,7 +173,7 @@ class GenerationKeys {
     *value = found->get<bool>();
   }
 
-  // [[position, token or null], ...]
+  // Reads [[position, token or null], ...].
   void Pairs(const char* key, std::map<int64_t, int64_t>* tokens) {
     const json* const found = Find(key);
     if (found == nullptr) return;
@@ -351,7 +351,7 @@ SamplingOptions SamplingOf(const SamplingFlags& flags, const GenerationConfig& c
   options.no_repeat_ngram =
       flags.no_repeat_ngram.value_or(config.no_repeat_ngram.value_or(options.no_repeat_ngram));
   options.min_tokens = flags.min_tokens.value_or(config.min_new_tokens.value_or(0));
-  // transformers' min_new_tokens takes the place of min_length.
+  // transformers' min_new_tokens overrides min_length.
   if (!flags.min_tokens && !config.min_new_tokens) {
     options.min_length = config.min_length.value_or(0);
   }

@@ -10,8 +10,8 @@ namespace {
 
 using nlohmann::json;
 
-// What is quantised is seen in the tensors (engine/weights/packed_tensors.h), those of other
-// methods here.
+// Refuses other quantisation methods. The supported one is recognised by its tensors
+// (engine/weights/packed_tensors.h).
 void ReadQuantization(ConfigReader& reader) {
   for (const char* key : {"quantization", "quantization_config"}) {
     const json* const found = reader.Find({key});
@@ -32,7 +32,7 @@ void ReadQuantization(ConfigReader& reader) {
     return;
   }
   json method = found->value("quant_method", json());
-  // Files of older transformers name no method, and had this one alone.
+  // Files of older transformers name no method, and had only this one.
   const auto loads = [&](const char* key) { return found->value(key, json()) == true; };
   if (method.is_null() && (loads("load_in_8bit") || loads("load_in_4bit"))) {
     method = "bitsandbytes";
@@ -108,7 +108,7 @@ void ReadPaddingToken(ConfigReader& reader, std::optional<int64_t> fallback, Tra
     c.padding_token = id < 0 ? id + c.vocabulary : id;
   }
   if (c.padding_token && (*c.padding_token < 0 || *c.padding_token >= c.vocabulary)) {
-    c.padding_token.reset();  // no token of the data's
+    c.padding_token.reset();  // never in the data
   }
 }
 

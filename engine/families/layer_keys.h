@@ -1,4 +1,4 @@
-// Keys of a config.json that families of decoders and of encoders have in common.
+// Keys of a config.json that decoder and encoder families share.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace spillway {
 
-// Far above any model, far below what could overflow a byte count.
+// A bound far above any model and far below an overflow of byte counts.
 inline constexpr int64_t kMaxVocabulary = int64_t{1} << 24;
 inline constexpr int64_t kMaxPositions = int64_t{1} << 28;
 inline constexpr int64_t kMaxWidth = int64_t{1} << 17;
@@ -18,11 +18,12 @@ inline constexpr int64_t kMaxLayers = 10000;
 
 void ReadActivation(ConfigReader& reader, const ConfigReader::Keys& keys, Activation* activation);
 
-// Refuses what no family here has, and of those with two stacks or with one what the others have.
+// Refuses configs of models that no family supports; `has_encoder` tells which of encoder-decoder
+// and single-stack keys are refused.
 void RefuseOtherModels(ConfigReader& reader, bool has_encoder = false);
 
-// Sets score_scale, too; `fallback`: where the config says nothing, 0: the hidden size over the
-// heads. REQUIRES: hidden and heads are read.
+// Reads head_size and sets score_scale. `fallback` is the head size if the config has none; 0:
+// hidden size / heads. REQUIRES: hidden and heads are read.
 void ReadHeadSize(ConfigReader& reader, int64_t fallback, TransformerConfig& config);
 
 void ReadPaddingToken(ConfigReader& reader, std::optional<int64_t> fallback,

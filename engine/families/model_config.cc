@@ -26,7 +26,7 @@ std::string TaskFlags(const std::vector<ModelTask>& tasks) {
   });
 }
 
-// REQUIRES: the family has some.
+// REQUIRES: the family has heads.
 const Head& HeadOf(const Family& family, const TransformerConfig& config) {
   return family.heads[config.masked                                       ? 2
                       : config.classifier && config.classifier->of_tokens ? 1
@@ -37,7 +37,7 @@ void CheckArchitecture(ConfigReader& reader, const Family& family) {
   const json* found = reader.Find({"architectures"});
   const std::vector<std::string> architectures = ArchitecturesOf(family);
   const std::vector<ModelTask> tasks = TasksOf(family);
-  // What an encoder is for is said nowhere else.
+  // Only the architecture tells the task of an encoder.
   const bool open = tasks.size() > 1;
   const std::string supported =
       absl::StrCat("supported architectures: \"", absl::StrJoin(architectures, "\", \""),
@@ -58,8 +58,8 @@ void CheckArchitecture(ConfigReader& reader, const Family& family) {
   }
 }
 
-// The model_type that a config without one has by its architecture, or by a key that BERT's alone
-// has; "": it tells neither.
+// The model_type of a config without one, by its architecture or a key that only BERT has; "" if
+// neither tells.
 std::string LikelyModelType(ConfigReader& reader) {
   const json* said = reader.Find({"architectures"});
   const json first = said != nullptr && said->is_array() && !said->empty() ? said->front() : json();
@@ -92,7 +92,7 @@ absl::StatusOr<const Family*> FindFamily(ConfigReader& reader) {
                    "; supported model types: ", SupportedModelTypes()));
 }
 
-// The architecture that `task` means; "" where the config's own is for it, or says nothing of a
+// The architecture for `task`; "" if the config's own has that task, or the config names none in a
 // family with one task.
 absl::StatusOr<std::string> ArchitectureFor(ConfigReader& reader, const Family& family,
                                             ModelTask task) {
@@ -207,7 +207,7 @@ absl::StatusOr<ModelConfig> WithUntiedLogits(const ModelConfig& config) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the logits of a ", config.transformer.model_type, " cannot be untied from its embedding"));
   };
-  // The stacks share the embedding, too, and a T5's tied logits are scaled.
+  // Both stacks share the embedding, too, and a T5's tied logits are scaled.
   if (config.transformer.encoder) return refuse();
   JsonDocument document;
   document.file = "config.json";
@@ -234,9 +234,9 @@ const ClassifierConfig* ModelConfig::classifier() const {
 
 namespace {
 
-constexpr uint64_t kMostHeaderBytes = 16u << 20;  // of a T5's weights, which has kilobytes
+constexpr uint64_t kMostHeaderBytes = 16u << 20;  // a T5's header has kilobytes
 
-// The JSON that names the tensors of the weights in a directory; "": there is none.
+// The JSON with the tensor names of the weights in a directory; "" if there is none.
 std::string TensorNamesIn(const std::string& dir) {
   if (!CheckModelFile(dir, "model.safetensors").ok()) {
     return ReadModelFile(dir, "model.safetensors.index.json").value_or("");
@@ -249,9 +249,8 @@ std::string TensorNamesIn(const std::string& dir) {
   return header;
 }
 
-// What a config says of tied logits is not what the weights are: transformers 5 writes of every T5
-// and mT5 that they are tied, and Google's mT5s say that they are not. Where there are weights,
-// they tell it.
+// Determines from the weights, if there are any, whether logits are tied. Configs are unreliable:
+// transformers 5 writes that every T5 and mT5 is tied, and Google's mT5s say that they are not.
 void SeeWhetherTied(const std::string& dir, json& config) {
   const auto says = [&](const char* key, const json& value) {
     return config.is_object() && config.value(key, json()) == value;
@@ -353,7 +352,7 @@ std::set<std::string> ParametersByToken(const TransformerConfig& config) {
 
 json ExportedConfig(const ModelConfig& config) {
   json out = config.original;
-  // transformers would take GPT-2's own 50256 for them, which this vocabulary may not have.
+  // transformers would use GPT-2's own 50256 for these, which this vocabulary may lack.
   if (config.transformer.model_type == "gpt2" && config.transformer.vocabulary <= 50256) {
     for (const char* token : {"bos_token_id", "eos_token_id"}) {
       if (!out.contains(token)) out[token] = nullptr;
@@ -361,14 +360,14 @@ json ExportedConfig(const ModelConfig& config) {
   }
   const Family& family = Families().at(config.transformer.model_type);
   if (family.heads.empty()) {
-    // The one that is there may be the model's without its head.
+    // The given one may be the model's without its head.
     json& said = out["architectures"];
     if (!said.is_array() || said.empty()) said = json::array({family.architectures.front()});
   } else if (const std::string& name = HeadOf(family, config.transformer).architecture;
              !absl::c_linear_search(out.value("architectures", json::array()), json(name))) {
     out["architectures"] = json::array({name});
   }
-  out.erase("quantization_config");  // what is exported is not
+  out.erase("quantization_config");  // exports are not quantised
   const ClassifierConfig* const classifier = config.classifier();
   if (classifier != nullptr && classifier->problem && !classifier->of_tokens) {
     out["problem_type"] = ProblemName(*classifier->problem);

@@ -1,6 +1,5 @@
-// A model's config.json: what its family makes of it, and what an export writes back.
-//
-// Families are entries of one table (family_table.cc).
+// A model's config.json, parsed by its family (an entry of family_table.cc), and the config.json of
+// an export.
 #pragma once
 
 #include <optional>
@@ -19,63 +18,63 @@
 namespace spillway {
 
 struct ModelConfig {
-  // What the model is: one of the kinds below that is there, otherwise the decoder.
+  // The model is a ResNet if `resnet` is set, otherwise a transformer.
   std::optional<ResNetConfig> resnet;
   TransformerConfig transformer;
   ModelShape shape;
-  // The file as it was read: an export keeps what the user wrote.
+  // The file as it was read; an export keeps the user's keys.
   nlohmann::json original;
-  // The config names the architecture of another head, which `task` takes the place of: files lack
-  // what this one adds to the trunk, and may have what that one does.
+  // The config names the architecture of another head, which `task` replaces. Files lack this
+  // head's tensors and may have the other head's.
   bool other_head = false;
-  // One line for each key that neither we nor transformers know.
+  // One line for each unknown key.
   std::vector<std::string> warnings;
-  // What the model has and this build can't compute, "FILE:LINE: ...".
+  // Features of the model that this build cannot compute: "FILE:LINE: ...".
   std::vector<std::string> unsupported;
-  // The files tie the logits to the embedding, and the model does not (WithUntiedLogits).
+  // The logits are tied in the files but not in the model (WithUntiedLogits).
   bool untied = false;
 
   ModelTask task() const;
-  // Of a model that gives labels; null: it does not.
+  // The classification head; null if the model has none.
   const ClassifierConfig* classifier() const;
 };
 
-// "gpt2, llama, ...", those that can be trained.
+// The model types that can be trained: "gpt2, llama, ...".
 std::string SupportedModelTypes();
-// Whether ParseModelConfig knows it, trained or not.
+// Whether ParseModelConfig knows the model type, trainable or not.
 bool IsKnownFamily(const std::string& model_type);
 
-// kInvalidArgument, "FILE:LINE: KEY is VALUE; expected ...", or the model type and those that there
-// are. What is `unsupported` is for the caller to refuse or to show.
-// `pointer`: to the model's object, where the document has more. `task`: what the model is to be
-// for, whatever its architectures say: they become the family's of that task, in `original` too.
+// kInvalidArgument: "FILE:LINE: KEY is VALUE; expected ...", or an unknown model type with the list
+// of known ones. The caller refuses or shows `unsupported`. `pointer`: JSON pointer to the model's
+// object if the document has more. `task`: overrides the task that the architectures imply; they
+// become the family's for that task, in `original` too.
 absl::StatusOr<ModelConfig> ParseModelConfig(const JsonDocument& document,
                                              const std::string& pointer = "",
                                              std::optional<ModelTask> task = std::nullopt);
 
-// Reads and parses `dir`/config.json, to be trained or generated with: what is unsupported is
-// kInvalidArgument. kNotFound when there is no file.
+// Reads and parses `dir`/config.json for training or generation. kInvalidArgument if anything is
+// unsupported, kNotFound without a file.
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& dir,
                                             std::optional<ModelTask> task = std::nullopt);
 
-// Parses a changed config.json of the same model, `file`, and keeps what has been found out about
-// the model besides.
+// Parses a changed config.json of the same model, `file`, and keeps the model's other fields.
 absl::StatusOr<ModelConfig> ParseAgain(const ModelConfig& model, nlohmann::json config,
                                        const std::string& file, std::optional<ModelTask> task);
 
-// The model with a matrix of logits of its own, which begins as the embedding's: what a model with
-// tied logits becomes when one of the two is trained apart. kInvalidArgument for a family whose
-// logits cannot be untied. REQUIRES: config.transformer.tied.
+// The model with its own matrix of logits, initialised from the embedding: needed if only one of
+// two tied matrices is trained. kInvalidArgument for a family whose logits cannot be untied.
+// REQUIRES: config.transformer.tied.
 absl::StatusOr<ModelConfig> WithUntiedLogits(const ModelConfig& config);
 
-// As what its config says that the model's matrices are quantised; kNone: they are not.
+// The quantisation format that a config declares for the model's matrices; kNone if they are not
+// quantised.
 PackedFormat QuantisedAs(const nlohmann::json& config);
 
-// Names and shapes that a file of such a model's weights has.
+// The names and shapes of tensors in the model's files.
 TensorNames TensorNamesOf(const ModelConfig& config);
 
-// Parameters of a model of texts that have a row for each token: the matrices of tokens and, where
-// they are not tied, of logits, and the bias of those.
+// Parameters with a row for each token: the token embedding and, if untied, the logits' matrix, and
+// the logits' bias.
 std::set<std::string> ParametersByToken(const TransformerConfig& config);
 
 // The config.json of an export: the original keys, and what transformers needs to load the

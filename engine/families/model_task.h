@@ -1,4 +1,4 @@
-// What a model is for, as --task names it.
+// The tasks of models, as --task names them.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace spillway {
 
 enum class ModelTask { kCausalLm, kSeq2Seq, kTranscribe, kClassify, kMaskedLm, kClassifyImage };
 
-// All of them, by their names: "causal-lm", ...
+// All tasks with their names: "causal-lm", ...
 const std::vector<std::pair<std::string, ModelTask>>& ModelTasks();
 const std::string& ModelTaskName(ModelTask task);
 

@@ -13,13 +13,13 @@ namespace {
 using nlohmann::json;
 using Keys = ConfigReader::Keys;
 
-// Far above any model, far below what could overflow a byte count.
+// A bound far above any model and far below an overflow of byte counts.
 constexpr int64_t kMostWidth = int64_t{1} << 20;
 constexpr int64_t kMostCount = int64_t{1} << 28;
 constexpr int64_t kMostLayers = 10000;
 constexpr int64_t kMostExperts = 4096;
 
-// The names that families use for one thing, ours first in messages.
+// Families' names of one value, ours first in messages.
 const Keys kHidden = {"hidden_size", "n_embd", "d_model", "dim"};
 const Keys kLayers = {"num_hidden_layers", "n_layer", "num_layers", "n_layers"};
 const Keys kHeads = {"num_attention_heads", "n_head", "num_heads", "n_heads"};
@@ -31,7 +31,7 @@ const Keys kKeyValueHeads = {"num_key_value_heads", "num_kv_heads", "n_kv_heads"
 const Keys kExperts = {"num_local_experts", "num_experts", "n_routed_experts"};
 const Keys kExpertsUsed = {"num_experts_per_tok", "num_selected_experts", "moe_top_k"};
 
-// What every model has.
+// Reads the sizes that every model has.
 void ReadAnySizes(ConfigReader& reader, ModelShape& shape) {
   reader.Required(kHidden, kMostWidth, &shape.hidden);
   reader.Required(kLayers, kMostLayers, &shape.layers);
@@ -50,8 +50,7 @@ void ReadAnySizes(ConfigReader& reader, ModelShape& shape) {
   reader.Integer({"head_dim"}, kMostWidth, &shape.head_size);
 }
 
-// Whether the model is for another task than those that ParseModelConfig knows: then its encoder is
-// what counts.
+// Whether the model has another task than ParseModelConfig knows: then only its encoder counts.
 bool IsBareBert(const JsonDocument& document, const std::string& pointer) {
   ConfigReader reader(document, pointer);
   const json* names = reader.Find({"architectures"});
@@ -103,7 +102,7 @@ absl::StatusOr<ModelShape> ReadModelShape(const JsonDocument& document,
   if (!document.value.is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(document.file, ": not a JSON object"));
   }
-  // Models of text and more keep the language model's values in an object of their own.
+  // Multimodal models have the language model's values in an object of their own.
   const auto text = document.value.find("text_config");
   const bool nested = text != document.value.end() && text->is_object();
   const std::string pointer = nested ? "/text_config" : "";

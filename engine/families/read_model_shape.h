@@ -11,10 +11,9 @@
 
 namespace spillway {
 
-// The families of engine/families/model_config.h and bert exactly; of any other config with hidden
-// size, layers, heads and vocabulary an approximation.
-// kInvalidArgument, "FILE:LINE: ...", names the key that is missing or makes no sense.
-// `task`: as ParseModelConfig has it, of those families.
+// Exact for the families of engine/families/model_config.h and bert. For any other config with
+// hidden size, layers, heads and vocabulary it is an approximation. kInvalidArgument, "FILE:LINE:
+// ...", names the missing or invalid key. `task`: as in ParseModelConfig, for known families.
 absl::StatusOr<ModelShape> ReadModelShape(const JsonDocument& document,
                                           std::optional<ModelTask> task = std::nullopt);
 

@@ -102,7 +102,7 @@ std::vector<ResNetUnit> UnitsOf(const ResNetConfig& config) {
 std::vector<ParameterSpec> ParametersOf(const ResNetConfig& config, const ResNetUnit& unit) {
   std::vector<ParameterSpec> parameters;
   for (const ResNetConvolution& one : unit.AllConvolutions()) {
-    // As transformers: kaiming_normal_ by the fan out.
+    // transformers: kaiming_normal_ by the fan out.
     const auto fan_out = static_cast<double>(one.out * one.side * one.side);
     parameters.push_back({one.name + ".convolution.weight",
                           {one.out, one.in, one.side, one.side},
@@ -114,7 +114,7 @@ std::vector<ParameterSpec> ParametersOf(const ResNetConfig& config, const ResNet
   }
   if (unit.kind == ResNetUnitKind::kClassifier) {
     const auto labels = static_cast<int64_t>(config.classifier.labels.size());
-    // As torch.nn.Linear.
+    // torch.nn.Linear's initialisation.
     const double bound = 1 / std::sqrt(static_cast<double>(config.hidden.back()));
     const Init init = Init::Uniform(-bound, bound);
     parameters.push_back(
@@ -163,7 +163,7 @@ void ReadResNet(ConfigReader& reader, ResNetConfig& config) {
   ReadActivation(reader, {"hidden_act"}, &config.activation);
   reader.Boolean({"downsample_in_first_stage"}, &config.downsample_in_first_stage);
   reader.Boolean({"downsample_in_bottleneck"}, &config.downsample_in_bottleneck);
-  // Of a backbone, which has no classifier to tell.
+  // Keys of backbones, which have no classifier.
   for (const char* key : {"out_features", "out_indices", "stage_names", "initializer_range"}) {
     reader.Find({key});
   }

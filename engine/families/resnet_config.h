@@ -1,6 +1,6 @@
-// A residual network that classifies pictures, as transformers' ResNetForImageClassification is
-// (He et al., "Deep Residual Learning for Image Recognition", 2015; the variant v1.5): what its
-// config.json means, and its units, parameters and buffers. Plain values; no LibTorch.
+// A residual network that classifies pictures, transformers' ResNetForImageClassification (He et
+// al., "Deep Residual Learning for Image Recognition", 2015; variant v1.5): its config.json, units,
+// parameters and buffers. Plain values; no LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -24,22 +24,23 @@ struct ResNetConfig {
 
   int64_t channels = 3;  // of a picture
   int64_t embedding = 64;
-  std::vector<int64_t> hidden = {256, 512, 1024, 2048};  // [stage] channels that its layers make
+  std::vector<int64_t> hidden = {256, 512, 1024, 2048};  // [stage] output channels of its layers
   std::vector<int64_t> depths = {3, 4, 6, 3};            // [stage] layers
   Layer layer = Layer::kBottleneck;
   Activation activation = Activation::kRelu;
-  bool downsample_in_first_stage = false;  // otherwise the others' first layers alone halve sides
-  bool downsample_in_bottleneck = false;   // in the first convolution, otherwise in the second
+  bool downsample_in_first_stage = false;  // otherwise the first stage keeps the resolution
+  // The first convolution has the stride, otherwise the second.
+  bool downsample_in_bottleneck = false;
   ClassifierConfig classifier;
 
-  // Rows and columns of what the last layer makes of pictures of `side`, rounded up.
+  // Height and width of the last layer's output for pictures of `side` x `side`, rounded up.
   int64_t LastSide(int64_t side) const;
 };
 
-// A convolution without a bias, and the batch norm behind it. `side` x `side` of so many channels,
-// by `stride`, with zeros around.
+// A convolution without bias, followed by a batch norm: `in` to `out` channels, a kernel of `side`
+// x `side`, padded with zeros.
 struct ResNetConvolution {
-  std::string name;  // "resnet.embedder.embedder": of .convolution and .normalization
+  std::string name;  // module prefix of .convolution and .normalization: "resnet.embedder.embedder"
   int64_t in = 0, out = 0;
   int64_t side = 1, stride = 1;
 };
@@ -49,31 +50,32 @@ enum class ResNetUnitKind { kEmbedder, kLayer, kClassifier, kLoss };
 struct ResNetUnit {
   ResNetUnitKind kind = ResNetUnitKind::kLayer;
   std::string name = {};
-  // One after another; of a layer with ReLU between them, whatever the activation behind it is.
+  // Applied in sequence; in a layer with ReLU between them, whatever `activation` is.
   std::vector<ResNetConvolution> convolutions = {};
-  // What a layer adds its input by; none: as it is.
+  // The convolution on a layer's residual connection; none: identity.
   std::optional<ResNetConvolution> shortcut = std::nullopt;
 
-  // In the order in which parameters and buffers are kept.
+  // All convolutions, in the storage order of parameters and buffers.
   std::vector<ResNetConvolution> AllConvolutions() const;
 };
 
-// "embedder", "stages.0.0" and so on, "classifier" (classifier.1 in files), and "loss", which has
-// no parameters.
+// The units in order: "embedder", "stages.0.0", ..., "classifier" (classifier.1 in files) and
+// "loss", without parameters.
 std::vector<ResNetUnit> UnitsOf(const ResNetConfig& config);
 
-// A convolution's matrix, and its norm's weight and bias; of the classifier its weight and bias.
+// A convolution's weight and its norm's weight and bias; the classifier's weight and bias.
 std::vector<ParameterSpec> ParametersOf(const ResNetConfig& config, const ResNetUnit& unit);
 
-// What forwards change, of each convolution's norm: the running mean and variance, and how many
-// micro-batches they were made from. The last is a whole number.
+// The buffers of each convolution's norm: running mean, running variance, and the number of
+// micro-batches in them, a whole number.
 std::vector<BufferSpec> BuffersOf(const ResNetUnit& unit);
 inline constexpr int kBuffersOfNorm = 3;
 
-// The same for estimates, plans and weights. Of its sizes those that a transformer has are 0.
+// The shape of the same model, for estimates, plans and weights. Sizes that only transformers have
+// are 0.
 ModelShape ShapeOf(const ResNetConfig& config);
 
-// Fills a config from what `reader` finds, which notes what is wrong or unsupported.
+// Fills a config from `reader`, which notes wrong and unsupported values.
 void ReadResNet(ConfigReader& reader, ResNetConfig& config);
 
 }  // namespace spillway

@@ -39,7 +39,7 @@ void ReadYarn(ConfigReader& reader, const TransformerConfig& config, bool factor
   reader.Positive({"attention_factor"}, kMostFactor, &rotary.attention_factor);
 }
 
-// A factor for each pair of turned elements.
+// Reads a factor for each pair of rotated elements.
 void ReadFactors(ConfigReader& reader, const char* key, std::vector<double>& factors) {
   const json* const found = reader.Find({key});
   if (found == nullptr)
@@ -54,7 +54,7 @@ void ReadFactors(ConfigReader& reader, const char* key, std::vector<double>& fac
   factors = found->get<std::vector<double>>();
 }
 
-// Phi-3's, whose scale of sines and cosines follows from how far it stretches.
+// Phi-3's scaling, whose factor of sines and cosines follows from the extension of the context.
 void ReadLongRope(ConfigReader& reader, const TransformerConfig& config, bool factor_given,
                   RotaryConfig& rotary) {
   ReadFactors(reader, "short_factor", rotary.short_factors);
@@ -77,17 +77,17 @@ void ReadScaling(ConfigReader& reader, const TransformerConfig& config, int64_t 
   }
   std::string type = reader.Text("rope_type");
   if (type.empty()) type = reader.Text("type");
-  // As Phi-3's class reads them.
+  // Phi-3's class treats these as longrope.
   if (config.model_type == "phi3" && (type == "su" || type == "yarn")) type = "longrope";
   rotary.positions = config.positions;
-  // Where the type does not go by it, it says nothing.
+  // Ignored unless the scaling type uses it.
   reader.Has({kOriginalPositions});
   if (type.empty() || type == "default") return;
   const bool factor_given = reader.Has({"factor"});
   reader.Number({"factor"}, 1, kMostFactor, "a number of at least 1", &rotary.factor);
   if (type != "dynamic") {
     reader.Integer({kOriginalPositions}, kMostPositions, &rotary.positions);
-    // As in transformers, the one beside the object counts more.
+    // As in transformers, the key beside the object has precedence.
     if (original > 0) rotary.positions = original;
   }
   if (type == "linear") {
@@ -154,7 +154,7 @@ void ReadRotary(ConfigReader& reader, const ConfigReader::Keys& base_keys,
     reader.Absorb(inner);
   }
   rotary.size = static_cast<int64_t>(static_cast<double>(config.head_size) * partial);
-  // Of an odd number one more is turned, as in transformers.
+  // If the number is odd, one extra element is rotated, as in transformers.
   if (reader.status().ok() && rotary.size % 2 != 0 &&
       (rotary.size == config.head_size || rotary.scaling == Scaling::kYarn)) {
     reader.Fail(

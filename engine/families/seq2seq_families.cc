@@ -95,7 +95,7 @@ void ReadFeedForward(ConfigReader& reader, TransformerConfig& c) {
   c.activation = known->second;
 }
 
-// Of BART and what is made after it.
+// Reads the dropouts of BART and its derivatives.
 void ReadDropouts(ConfigReader& reader, TransformerConfig& c) {
   reader.Probability({"dropout"}, &c.residual_dropout);
   reader.Probability({"attention_dropout"}, &c.attention_dropout);
@@ -119,7 +119,7 @@ void ReadSpeechMask(ConfigReader& reader, const char* share, const char* length,
   mask.least = static_cast<int64_t>(at_least);
 }
 
-// What ends a text, the first of several, and what the decoder begins with.
+// Reads the tokens that end a text (the first of several) and start the decoder's.
 void ReadEnds(ConfigReader& reader, std::optional<int64_t> end, std::optional<int64_t> start,
               TransformerConfig& c) {
   const auto read = [&](const char* key, std::optional<int64_t> fallback) {
@@ -156,7 +156,7 @@ void ReadT5(ConfigReader& reader, TransformerConfig& c) {
   c.heads = mt5 ? 6 : 8;
   c.relative_buckets = 32;
   c.relative_distance = 128;
-  c.positions = kMaxPositions;  // distances have no end
+  c.positions = kMaxPositions;  // relative positions are unlimited
   reader.Integer({"vocab_size"}, kMaxVocabulary, &c.vocabulary);
   reader.Integer({"d_model", "hidden_size"}, kMaxWidth, &c.hidden);
   reader.Integer({"d_kv", "head_dim"}, kMaxWidth, &c.head_size);
@@ -185,9 +185,9 @@ void ReadT5(ConfigReader& reader, TransformerConfig& c) {
       c.residual_dropout;
   double other = 0;  // of another head
   reader.Probability({"classifier_dropout"}, &other);
-  // transformers 5 writes that logits are tied whether or not they are, and ties unscaled ones
-  // where the file has no matrix for them, of which a config without the key speaks
-  // (ReadModelConfig). mT5's logits are never scaled.
+  // transformers 5 writes that logits are tied whether or not they are. It ties unscaled logits if
+  // the file has no matrix for them, which a config without the key implies (ReadModelConfig).
+  // mT5's logits are never scaled.
   bool tied = true, scaled = !mt5;
   reader.Boolean({"tie_word_embeddings"}, &tied);
   reader.Boolean({"scale_decoder_outputs"}, &scaled);
@@ -196,7 +196,7 @@ void ReadT5(ConfigReader& reader, TransformerConfig& c) {
   c.init_std = 1;
   c.init_by_width = true;
   reader.Number({"initializer_factor"}, 0, 1000, "a number from 0 to 1000", &c.init_std);
-  // transformers looks the padding token's row up as any other's.
+  // In transformers the padding token's embedding row is like any other.
   TransformerConfig padded = c;
   ReadPaddingToken(reader, 0, padded);
   ReadEnds(reader, 1, padded.padding_token, c);
@@ -218,7 +218,7 @@ void ReadBart(ConfigReader& reader, TransformerConfig& c) {
   reader.Integer({"vocab_size"}, kMaxVocabulary, &c.vocabulary);
   reader.Integer({"max_position_embeddings"}, kMaxPositions, &c.positions);
   reader.Integer({"d_model", "hidden_size"}, kMaxWidth, &c.hidden);
-  c.position_offset = bart ? 2 : 0;  // fairseq kept two rows for what it padded with
+  c.position_offset = bart ? 2 : 0;  // fairseq reserved two rows for padding
   c.embedding_width = c.hidden;
   c.order = large ? TransformerConfig::Order::kPreNorm : TransformerConfig::Order::kPostNorm;
   c.norm = TransformerConfig::Norm::kLayer;
@@ -236,7 +236,7 @@ void ReadBart(ConfigReader& reader, TransformerConfig& c) {
   c.tied = true;
   reader.Boolean({"tie_word_embeddings"}, &c.tied);
   if (!c.tied) {
-    // transformers 5 then gives each stack tokens of its own.
+    // transformers 5 then gives each stack its own token embedding.
     reader.Unsupported("tie_word_embeddings",
                        "tie_word_embeddings is false: of this family logits are made by the "
                        "tokens' matrix");
@@ -249,7 +249,7 @@ void ReadBart(ConfigReader& reader, TransformerConfig& c) {
   c.forced_last = reader.IsNull("forced_eos_token_id") ? -1 : forced;
   c.source_no_repeat_ngram = large ? 3 : 0;
   reader.Integer({"encoder_no_repeat_ngram_size"}, kMaxPositions, &c.source_no_repeat_ngram);
-  // What the class says, whatever older files have.
+  // Older files have these, but the class decides.
   for (const char* key :
        {"add_bias_logits", "add_final_layer_norm", "classif_dropout", "classifier_dropout",
         "do_blenderbot_90_layernorm", "extra_pos_embeddings", "force_bos_token_to_be_generated",
@@ -307,8 +307,8 @@ void ReadWhisper(ConfigReader& reader, TransformerConfig& c) {
   reader.Number({"init_std"}, 0, 1000, "a number from 0 to 1000", &c.init_std);
   ReadPaddingToken(reader, 50256, c);
   ReadEnds(reader, 50256, 50257, c);
-  // Of another head, of what is generated (generation_config.json says that), of how words are
-  // timed, which is not done here, and what transformers' class does not look at.
+  // Keys of other heads, of generation (generation_config.json has those), of word timestamps,
+  // which are not supported, and keys that transformers' class ignores.
   for (const char* key : {"classifier_proj_size", "use_weighted_layer_sum", "forced_decoder_ids",
                           "suppress_tokens", "begin_suppress_tokens", "median_filter_width",
                           "num_hidden_layers", "max_length", "scale_embedding"}) {

@@ -1,5 +1,5 @@
-// What the config.json of each family of encoders and decoders means: transformers' defaults and
-// names, every key that changes the logits honoured or refused.
+// The config.json of each encoder-decoder family: transformers' names and defaults. Every key that
+// changes the logits is honoured or refused.
 #pragma once
 
 #include "engine/families/config_reader.h"
@@ -7,8 +7,7 @@
 
 namespace spillway {
 
-// Fills a config, and its encoder's, from what `reader` finds, which notes what is wrong or
-// unsupported.
+// Fills a config and its encoder's from `reader`, which notes wrong and unsupported values.
 void ReadT5(ConfigReader& reader, TransformerConfig& config);
 // bart, blenderbot and blenderbot-small, by config.model_type.
 void ReadBart(ConfigReader& reader, TransformerConfig& config);

@@ -1,5 +1,5 @@
-// What an encoder hears in place of reading tokens: frames of a sound's energy by mel bands
-// (engine/media/log_mel.h), which two convolutions bring together, two frames a position.
+// The input of speech encoders: log-mel frames (engine/media/log_mel.h), which two convolutions
+// reduce to one position per two frames.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace spillway {
 
-// SpecAugment (Park et al., 2019): in training some runs of frames, or of bands, are silenced. As
+// SpecAugment (Park et al., 2019): in training, random runs of frames or bands are zeroed, drawn as
 // transformers' _compute_mask_indices draws them.
 struct SpeechMask {
-  double share = 0;  // of all that is masked, about; 0: nothing is
+  double share = 0;  // approximate share that is masked; 0: none
   int64_t length = 10;
-  int64_t least = 0;  // masks of a sample
+  int64_t least = 0;  // minimum number of masks per sample
 
   bool operator==(const SpeechMask&) const = default;
 };
@@ -26,13 +26,13 @@ struct SpeechConfig {
   bool operator==(const SpeechConfig&) const = default;
 };
 
-// Neighbours that each of the convolutions sees.
+// Kernel size of each convolution, in positions.
 inline constexpr int64_t kSpeechKernel = 3;
-// Frames that become one position.
+// Frames per encoder position.
 inline constexpr int64_t kSpeechFramesPerPosition = 2;
 
-// Whether the preprocessor_config.json of `model_directory`, where there is one, says that sounds
-// are heard as they are here; kInvalidArgument, "FILE:LINE: ...", where it does not.
+// Checks that the preprocessor_config.json of `model_directory`, if there is one, describes the
+// features that are computed here; otherwise kInvalidArgument, "FILE:LINE: ...".
 absl::Status CheckSpeechPreprocessor(const std::string& model_directory,
                                      const SpeechConfig& config);
 

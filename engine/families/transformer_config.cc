@@ -7,7 +7,7 @@
 namespace spillway {
 namespace {
 
-// transformers' T5PreTrainedModel, where `factor` is 1.
+// The standard deviations of transformers' T5PreTrainedModel for a factor of 1.
 double DeviationByWidth(const TransformerParameter& parameter, const TransformerConfig& config) {
   switch (parameter.role) {
     case ParameterRole::kTokens:
@@ -43,7 +43,7 @@ Init InitOf(const TransformerParameter& parameter, const TransformerConfig& conf
   return init;
 }
 
-// How a layer multiplies by it; kNone for the matrix of logits, too, whose chunks the loss makes.
+// How a layer multiplies by it; kNone also for the logits' matrix, whose chunks the loss computes.
 LinearWeight LinearFormOf(const TransformerParameter& parameter, const TransformerConfig& config) {
   switch (parameter.role) {
     case ParameterRole::kProjectIn:
@@ -90,7 +90,7 @@ class UnitParameters {
     }
     if (bias) Add(role, true, name + ".bias", {out});
   }
-  // Over so many neighbours, with a bias.
+  // A convolution over kSpeechKernel positions, with a bias.
   void Convolve(ParameterRole role, const std::string& name, int64_t in, int64_t out) {
     Matrix(role, name + ".weight", {out, in, kSpeechKernel});
     Add(role, true, name + ".bias", {out});
@@ -119,7 +119,7 @@ class UnitParameters {
   std::vector<TransformerParameter> found_;
 };
 
-// Of a stack that looks tokens up: whether their matrix is its own.
+// Whether the stack owns a token embedding, if it reads tokens.
 bool HasTokens(const TransformerConfig& c) { return c.encoder == nullptr || c.hears(); }
 
 std::vector<TransformerParameter> SpeechEmbeddingParameters(const TransformerConfig& c) {
@@ -214,7 +214,7 @@ std::vector<TransformerParameter> ClassifierParameters(const TransformerConfig& 
   return unit.Take();
 }
 
-// All but what comes behind the layers and their norm. `prefix`: of names of units.
+// Adds the units of a stack without its head. `prefix`: of unit names.
 void AddStack(const TransformerConfig& c, const std::string& prefix, bool in_encoder,
               std::vector<TransformerUnit>& units) {
   const auto add = [&](TransformerUnitKind kind, const std::string& name,
@@ -284,7 +284,7 @@ ModelShape ShapeOf(const TransformerConfig& config) {
     shape.classifier = config.names.classifier.substr(0, config.names.classifier.find('.'));
   shape.labels_tokens = config.classifier && config.classifier->of_tokens;
   shape.tied = config.tied;
-  int tokens = -1;  // the unit that has their matrix: the first that looks some up
+  int tokens = -1;  // the unit with the token embedding: the first that reads tokens
   for (const TransformerUnit& one : UnitsOf(config)) {
     if (tokens < 0 && one.kind == TransformerUnitKind::kEmbedding) {
       tokens = static_cast<int>(shape.model.units.size());

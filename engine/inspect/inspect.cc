@@ -124,7 +124,7 @@ absl::Status NothingIn(const std::string& path) {
 
 absl::StatusOr<nlohmann::json> InspectDirectory(const std::string& path,
                                                 const InspectProgress& progress, bool digests) {
-  const auto commit = FileSystem::Real().Look(CommitManifestPath(path), SymbolicLink::kFollow);
+  const auto commit = FileSystem::Real().Stat(CommitManifestPath(path), SymbolicLink::kFollow);
   if (commit.ok()) return InspectRun(path, progress, digests);
   if (!absl::IsNotFound(commit.status())) return commit.status();
   if (const auto freed = ReadFreedState(path); freed.ok()) return InspectFreed(path, *freed);
@@ -144,7 +144,7 @@ absl::StatusOr<nlohmann::json> InspectDirectory(const std::string& path,
 
 absl::StatusOr<nlohmann::json> Inspect(const std::string& path, const InspectProgress& progress,
                                        bool digests) {
-  const auto found = FileSystem::Real().Look(path, SymbolicLink::kFollow);
+  const auto found = FileSystem::Real().Stat(path, SymbolicLink::kFollow);
   if (absl::IsNotFound(found.status())) {
     return absl::NotFoundError(absl::StrCat(path, " does not exist; ", kReads));
   }

@@ -102,7 +102,7 @@ absl::StatusOr<nlohmann::json> InspectCommit(const std::string& manifest_path,
   json["kind"] = "run";
   json["manifest"] = manifest_path;
   AddState(run.state, json);
-  const auto found = FileSystem::Real().Look(manifest_path, SymbolicLink::kFollow);
+  const auto found = FileSystem::Real().Stat(manifest_path, SymbolicLink::kFollow);
   if (found.ok()) json["committed"] = found->modified_ns / 1'000'000'000;
   json["summary"] = SummaryOfRun(ParentPath(manifest_path));
   if (digests) {

@@ -17,7 +17,7 @@
 namespace spillway {
 namespace {
 
-constexpr uint64_t kSectorBytes = 512;  // sysfs counts in these, whatever the device has
+constexpr uint64_t kSectorBytes = 512;  // sysfs's unit, whatever the device has
 
 // /proc/self/mountinfo writes a space in a path as \040.
 std::string Unescaped(const std::string& text) {
@@ -33,7 +33,7 @@ std::string Unescaped(const std::string& text) {
   return out;
 }
 
-// The first of `names` that has something to say, of a partition the whole drive's.
+// The first of `names` with content, for a partition the whole drive's.
 std::string Ask(const std::string& block, std::initializer_list<const char*> names) {
   for (const char* above : {"", "/.."}) {
     for (const char* name : names) {

@@ -1,4 +1,4 @@
-// What lies below a directory: the file system mounted there, and the device it is on.
+// The file system mounted below a directory, and its device.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,15 @@
 namespace spillway {
 
 struct MountPoint {
-  std::string filesystem;  // "ext4", as the kernel calls it; "" where it does not say
-  std::string source;      // what is mounted there: "/dev/nvme0n1p1"
+  std::string filesystem;  // "ext4", as the kernel calls it; "" if unknown
+  std::string source;      // the mount's source: "/dev/nvme0n1p1"
 };
 
 // The mount that `path` lies in; links are followed. Any thread.
 MountPoint FindMount(const std::string& path);
 
-// Enough to tell a device from another that has taken its number. What the kernel does not
-// say is "" or 0.
+// Identifies a device even if another one has taken its number. Values that the kernel does not
+// report are "" or 0.
 struct BlockDevice {
   std::string number;  // "259:1"
   std::string name;    // "nvme0n1p1"
@@ -27,12 +27,12 @@ struct BlockDevice {
   friend bool operator==(const BlockDevice&, const BlockDevice&) = default;
 };
 
-// The device below an existing `path`. Of a file system with a number of its own (btrfs,
-// overlay, NFS) it is the device mounted there, or else that number alone. Any thread.
+// The device below an existing `path`. For a file system with its own device number (btrfs,
+// overlay, NFS) it is the mounted device, or else that number alone. Any thread.
 BlockDevice FindBlockDevice(const std::string& path);
 
-// The first line of a file such as the kernel's below /sys, without the space around it; "" where
-// it cannot be read. Any thread.
+// The first line of a file such as those below /sys, without surrounding space; "" if it cannot be
+// read. Any thread.
 std::string ReadFirstLine(const std::string& path);
 
 }  // namespace spillway

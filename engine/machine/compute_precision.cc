@@ -14,7 +14,7 @@ namespace spillway {
 namespace {
 
 #if defined(__x86_64__)
-// A bit of EDX in a leaf of CPUID 7, for what not all compilers have a name for.
+// A bit of EDX in a leaf of CPUID 7, for features that some compilers cannot name.
 bool HasFeature(int leaf, int bit) {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid_count(7, leaf, &a, &b, &c, &d) != 0 && (d >> bit & 1) != 0;
@@ -42,7 +42,7 @@ NativeProducts NativeProductsHere() {
 }
 
 NativeProducts HeldBack(const NativeProducts& all, absl::string_view most) {
-  // In the order of what they allow; any other word allows everything.
+  // In ascending order of features; any other word allows everything.
   constexpr absl::string_view kNames[] = {"SSE41",
                                           "AVX",
                                           "AVX2",
@@ -59,7 +59,7 @@ NativeProducts HeldBack(const NativeProducts& all, absl::string_view most) {
   left.fp16 = false;
   left.bf16 &= *at == "AVX512_CORE_BF16";
   left.avx512 &= absl::StartsWith(*at, "AVX512");
-  // With conversions and no AVX-512 oneDNN calls it this.
+  // oneDNN's name for a processor with conversions and without AVX-512.
   if (*at == "AVX2_VNNI_2" && !all.avx512) return all;
   return left;
 }

@@ -51,7 +51,7 @@ double CgroupCores() {
         const std::string folder = absl::StrCat("/sys/fs/cgroup/cpu", group);
         std::istringstream(FirstLine(folder + "/cpu.cfs_quota_us")) >> quota;
         std::istringstream(FirstLine(folder + "/cpu.cfs_period_us")) >> period;
-      } else {  // "max 100000": no number comes out
+      } else {  // "max 100000": not a number
         std::istringstream(FirstLine(absl::StrCat("/sys/fs/cgroup", group, "/cpu.max"))) >> quota >>
             period;
       }
@@ -70,11 +70,11 @@ int UsableCores() {
 
 int UpdateWorkersFor(int cores, int compute_threads) {
   SPILLWAY_CHECK(cores > 0 && compute_threads > 0);
-  // One reads and checks while another updates. A worker keeps up with 5 to 10 GB/s of a disk's
-  // traffic, so that these do with eight fast drives, and with what memory gives.
+  // One worker reads and checks while another updates. A worker keeps up with 5 to 10 GB/s of disk
+  // traffic, so the maximum suits eight fast drives, and the memory's bandwidth.
   constexpr int kFewest = 2, kMost = 16;
-  // Of cores that compute uses, too: each worker takes time from it, in which a smaller share would
-  // keep the disk waiting as soon as there is more than one drive.
+  // Cores per worker where compute uses all cores: workers take time from it, and fewer of them
+  // would keep the disk waiting as soon as there is more than one drive.
   constexpr int kShared = 8;
   return std::clamp(std::max(cores - compute_threads, cores / kShared), kFewest, kMost);
 }

@@ -1,18 +1,18 @@
-// What processors this process may use, and for what.
+// The processors that this process may use, and their division.
 #pragma once
 
 namespace spillway {
 
-// By the affinity mask (taskset, cpuset, SLURM).
+// Cores in the affinity mask (taskset, cpuset, SLURM).
 int AllowedCores();
-// By the least quota of our cgroup and those above it; 0: none.
+// The lowest CPU quota of our cgroup and its ancestors, in cores; 0: none.
 double CgroupCores();
-// Both together, at least 1.
+// The smaller of both limits, at least 1.
 int UsableCores();
 
-// How many workers check, round and update tiles beside `compute_threads`, of one process that has
-// `cores`: as many as compute leaves, or where it leaves none an eighth of the cores, which it has
-// to share; within bounds. Numbers don't depend on it.
+// The number of workers that check, round and update tiles beside `compute_threads`, in a process
+// with `cores`: the cores that compute leaves, or an eighth of the cores, shared with compute, if
+// it leaves none; within bounds. Results do not depend on it.
 int UpdateWorkersFor(int cores, int compute_threads);
 
 }  // namespace spillway

@@ -32,9 +32,9 @@ absl::StatusOr<DiskPassResult> DiskPass::Run(const DiskPassOptions& options) {
   for (Slot& slot : slots_) slot.busy = false;
   const double began = MonotonicSeconds();
   const double processor_began = ProcessorSeconds();
-  const uint64_t half = (slots_.size() + 1) / 2;  // of kBoth: these read
-  // With kBoth the two kinds go through the files each on its own, the writes half of a
-  // file ahead; otherwise all blocks are one line, [0].
+  const uint64_t half = (slots_.size() + 1) / 2;  // kBoth: this many slots read
+  // With kBoth reads and writes go through the files separately, the writes half a file ahead;
+  // otherwise there is one sequence, [0].
   uint64_t next[2] = {0, rows_ / 2 * files};
   uint64_t started = 0;
   while (true) {

@@ -1,6 +1,6 @@
-// Reads and writes whole blocks of a few files for a while, as fast as an engine will, and
-// says how many bytes that were: what benchmarks of the disk are made of. Reads are
-// prefetches and writes write-back, as most of training's are.
+// Reads and writes whole blocks of a few files at an engine's full speed for a while, and counts
+// bytes: the basis of disk benchmarks. Reads are prefetches and writes write-back, like most of
+// training's.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +15,24 @@
 
 namespace spillway {
 
-// A file in `folder` without a name, as File::CreateNameless, with `size_bytes` reserved.
+// A file without a name in `folder` (File::CreateNameless), with `size_bytes` reserved.
 absl::StatusOr<std::unique_ptr<File>> OpenNamelessFile(const std::string& folder,
                                                        uint64_t size_bytes);
 
 enum class PassMix : uint8_t {
   kRead,
   kWrite,
-  kAlternate,  // as many bytes each way: every other row of blocks over the files
-  kBoth,       // half of the blocks in flight read and the others write, each at its own pace
+  kAlternate,  // equal bytes each way: rows of blocks over the files alternate
+  kBoth,       // half of the blocks in flight read and half write, each at its own pace
 };
 
 struct DiskPassOptions {
   PassMix mix = PassMix::kRead;
-  double seconds = 1;       // nothing is started later than that
-  uint64_t blocks = 0;      // at most so many; 0: as many as there is time for
-  uint64_t file_bytes = 0;  // the part of each file that is used, over and over
-  // Looked at before each block; may be empty. True ends the pass with kCancelled, when
-  // nothing is under way any more.
+  double seconds = 1;       // no transfer starts later
+  uint64_t blocks = 0;      // limit; 0: as many as time allows
+  uint64_t file_bytes = 0;  // the part of each file that is used repeatedly
+  // Called before each block; may be empty. True ends the pass with kCancelled after transfers in
+  // flight.
   std::function<bool()> stopped = {};
 };
 
@@ -40,21 +40,21 @@ struct DiskPassResult {
   uint64_t read_bytes = 0;
   uint64_t written_bytes = 0;
   double seconds = 0;            // to the last completion
-  double processor_seconds = 0;  // of the process meanwhile
+  double processor_seconds = 0;  // of the process during the pass
 
   uint64_t bytes() const { return read_bytes + written_bytes; }
   double bytes_per_second() const;
 };
 
-// Blocks are dealt to the files in turn, `window` of them under way at once, each with its
-// own part of `buffer` (window * block_bytes, aligned as the files want it). On the engine's
-// owner thread; all of it outlives the pass.
+// Distributes blocks over the files in turn, `window` of them in flight, each with its own part of
+// `buffer` (window * block_bytes, aligned for the files). Owner thread of the engine; all arguments
+// outlive the pass.
 class DiskPass {
  public:
   DiskPass(IoEngine* engine, std::vector<const File*> files, char* buffer, uint64_t block_bytes,
            int window);
 
-  // The first error ends it, when nothing is under way any more.
+  // The first error ends the pass, after transfers in flight.
   absl::StatusOr<DiskPassResult> Run(const DiskPassOptions& options);
 
  private:
@@ -70,7 +70,7 @@ class DiskPass {
   char* const buffer_;
   const uint64_t block_bytes_;
   std::vector<Slot> slots_;
-  uint64_t rows_ = 1;  // of blocks over the files, before it starts again at the first
+  uint64_t rows_ = 1;  // of blocks over the files, before the pass wraps around
   DiskPassResult result_;
   absl::Status failure_;  // the first
 };

@@ -11,22 +11,22 @@ namespace spillway {
 namespace {
 
 struct Need {
-  std::string path;  // the first that was asked about
+  std::string path;  // the first one of this file system
   uint64_t needed_bytes = 0;
   uint64_t returned_bytes = 0;
   std::vector<std::string> what;
 };
 
 struct Place {
-  std::string path;  // there
+  std::string path;  // existing
   uint64_t device = 0;
 };
 
-// The path, or the nearest above it that is there. None where it cannot be looked at; that is found
-// out where it is used.
+// The path, or its nearest existing parent. None if it cannot be accessed; its later use reports
+// that.
 std::optional<Place> FindPlace(std::string path, FileSystem& files) {
   for (;;) {
-    const auto found = files.Look(path, SymbolicLink::kFollow);
+    const auto found = files.Stat(path, SymbolicLink::kFollow);
     if (found.ok()) return Place{path, found->identity.first};
     const std::string parent = ParentPath(path);
     if (!absl::IsNotFound(found.status()) || parent == path) return std::nullopt;

@@ -1,5 +1,4 @@
-// Whether all that a run will write fits, asked before it writes anything: several things on
-// one file system add up.
+// Checks before a run writes anything that all of it fits; needs on one file system add up.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +12,14 @@
 namespace spillway {
 
 struct SpaceNeed {
-  std::string path;  // a directory, or one that is going to be: its nearest parent counts
+  std::string path;  // a directory, existing or not: its nearest existing parent counts
   uint64_t bytes = 0;
   std::string what;  // "swap files (two copies of the state)"
 };
 
-// kResourceExhausted names the file system that lacks most, what is needed there and for what,
-// what is free, and `remedy`. `returned` is what the run removes there before it writes. A
-// file system that does not tell its size passes.
+// kResourceExhausted names the file system that lacks most, what is needed there and for what, what
+// is free, and `remedy`. `returned`: space that the run frees there first. A file system that does
+// not report its size passes.
 absl::Status CheckSpace(const std::vector<SpaceNeed>& needs, const std::vector<SpaceNeed>& returned,
                         FileSystem& files, absl::string_view remedy);
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kDemandSeconds = 3;
 
-// One measurement: keeps requests under way until the time or the bytes are used up.
+// One measurement: keeps requests in flight until the time or the bytes are used up.
 class Phase {
  public:
   // Which slots read and write in order, and whether the last slot reads on demand.
@@ -60,7 +60,7 @@ class Phase {
   }
 
  private:
-  // By the time: the clock was read when the request came back.
+  // By the clock, which was read when the request completed.
   bool Over() {
     if (failure_.ok() && bed_.stopped()) failure_ = absl::CancelledError("stopped");
     if (!failure_.ok()) return true;
@@ -90,7 +90,7 @@ class Phase {
     failure_.Update(status);
     if (!status.ok()) return;
     (slot.op == IoOp::kRead ? result_.read_bytes : result_.written_bytes) += slot.size_bytes;
-    // Under write-back the reads on demand are what is asked for.
+    // Under write-back only demand reads are measured.
     if (!load_.demand || slot.io_class == IoClass::kDemand) {
       latency_.Add(last_done_ns_ - slot.submitted_ns);
     }
@@ -112,8 +112,8 @@ class Phase {
   const double seconds_;
   int64_t started_ns_ = 0;
   int64_t last_done_ns_ = 0;
-  // How many were started, and where the next ones go: reads half the files ahead of writes,
-  // but for blocks that are passed over because they are under way.
+  // The number of started requests, and the next blocks: reads are half the files ahead of writes,
+  // except for blocks that are skipped because they are in flight.
   uint64_t reads_ = 0;
   uint64_t writes_ = 0;
   uint64_t next_read_ = 0;
@@ -140,8 +140,8 @@ absl::Status RunDemand(const IoBenchOptions& options, IoBenchBed& bed, IoBenchRe
   return absl::OkStatus();
 }
 
-// Some requests more than the depth, as a run has them too: the engine starts the next block
-// before it calls back for the last one, and checksums keep no place in the queue empty.
+// Some more requests than the depth, as in a run: the engine starts the next block before it calls
+// back for the last one, and checksums keep no place in the queue empty.
 uint32_t SlotsFor(const IoBenchOptions& options) {
   const uint32_t depth = options.io.depth;
   if (options.op == IoBenchOp::kDemand) return depth + 1;

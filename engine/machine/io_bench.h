@@ -1,4 +1,4 @@
-// How fast storage is through the I/O engine, as training uses it: `spillway bench io`.
+// Measures storage through the I/O engine, as training uses it: `spillway bench io`.
 //
 // Everything runs on the calling thread, which is the engine's owner. The files are
 // preallocated, written once before anything is measured (the first write to reserved
@@ -14,13 +14,13 @@
 
 namespace spillway {
 
-// What one measurement moved, from its first submission to its last completion.
+// One measurement, from its first submission to its last completion.
 struct IoBenchPhase {
   double seconds = 0;
   double cpu_seconds = 0;  // of the whole process, user and system
   uint64_t read_bytes = 0;
   uint64_t written_bytes = 0;
-  // Of blocks, from Submit to the callback; of the demand reads where there are some.
+  // Latency of blocks, from Submit to the callback; of demand reads only if there are any.
   LatencySummary latency;
 
   double BytesPerSecond() const;
@@ -29,20 +29,20 @@ struct IoBenchPhase {
 struct IoBenchResult {
   std::string engine;
   IoFeatures features;
-  bool direct = true;  // false: a path has no direct I/O, and the page cache was measured
+  bool direct = true;  // false: a path has no direct I/O, so the page cache was measured
   uint64_t size_bytes = 0;
-  // The answer; for kDemand, demand reads under full write-back.
+  // The result; for kDemand, demand reads under full write-back.
   IoBenchPhase main;
 
   // kDemand only: the reads alone, and the write-back alone.
   IoBenchPhase unloaded;
   IoBenchPhase writes;
-  // p99 unloaded + the time in which the write-back alone drains its window.
+  // p99 unloaded + the time in which the write-back alone drains its window
   double bound_seconds = 0;
 };
 
-// kInvalidArgument for impossible options, kResourceExhausted where the files do not fit,
-// kDataLoss where `verify` finds other bytes than were written.
+// kInvalidArgument for impossible options, kResourceExhausted if the files do not fit, kDataLoss if
+// `verify` finds wrong bytes.
 absl::StatusOr<IoBenchResult> RunIoBench(const IoBenchOptions& options);
 
 }  // namespace spillway

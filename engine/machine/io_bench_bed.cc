@@ -33,7 +33,7 @@ absl::StatusOr<std::unique_ptr<File>> MakeNameless(const std::string& directory,
 }
 
 void FillWithNoise(char* data, uint64_t size_bytes) {
-  // splitmix64: no drive compresses it.
+  // splitmix64: incompressible for any drive.
   uint64_t state = 0x5b111a;
   for (uint64_t at = 0; at + 8 <= size_bytes; at += 8) {
     uint64_t z = (state += 0x9e3779b97f4a7c15);
@@ -154,7 +154,7 @@ bool IoBenchBed::direct() const {
   return true;
 }
 
-// As prefetch, which no window holds back.
+// Written as prefetch, which no window limits.
 absl::Status IoBenchBed::FillFiles() {
   struct Fill {
     IoBenchBed* bed;

@@ -1,4 +1,4 @@
-// What every measurement of `bench io` lies on: files, a buffer and an engine.
+// The set-up of every measurement of `bench io`: files, a buffer and an engine.
 #pragma once
 
 #include <cstdint>
@@ -23,26 +23,26 @@ enum class IoBenchOp {
 };
 
 struct IoBenchOptions {
-  // Blocks are dealt to them in turn, a file in each.
+  // A file in each; blocks are distributed over them in turn.
   std::vector<std::string> directories;
   IoBenchOp op = IoBenchOp::kRead;
-  // Of the files together.
+  // Size of all files together.
   uint64_t size_bytes = uint64_t{4} << 30;
-  // Of each measurement; 0: once over the files (kDemand: 3 seconds).
+  // Duration of each measurement; 0: one pass over the files (kDemand: 3 seconds).
   double seconds = 0;
-  // Checksums are computed of what is written and checked for what is read.
+  // Writes compute checksums and reads check them.
   bool verify = false;
-  // Looked at before each block is started, also of the first writing; may be empty. True ends
-  // it with kCancelled.
+  // Called before each block, also of the initial writes; may be empty. True ends the benchmark
+  // with kCancelled.
   std::function<bool()> stopped = {};
-  // Registers the files and the one buffer: a quarter more blocks than `depth`.
+  // Registers the files and the buffer, which has a quarter more blocks than `depth`.
   IoEngineOptions io;
 };
 
 class IoBenchBed;
 
-// A request for one block, with a place in the buffer of its own. Whoever submits it sets
-// `finished` and `context`; the bed takes `done` for itself.
+// A request for one block, with its own place in the buffer. The submitter sets `finished` and
+// `context`; IoBenchBed sets `done`.
 struct BenchSlot : IoRequest {
   void (*finished)(BenchSlot& slot, const absl::Status& status) = nullptr;
   uint64_t block = 0;
@@ -50,12 +50,12 @@ struct BenchSlot : IoRequest {
   IoBenchBed* bed = nullptr;
 };
 
-// One thread. Destroy it with nothing pending.
+// One thread. REQUIRES for destruction: nothing is pending.
 class IoBenchBed {
  public:
-  // Makes the files and writes them once. `slots`: requests at a time, fewer where there are fewer
-  // blocks. kInvalidArgument, with the least size, where those are fewer than the depth, or, with
-  // kDemand, than that and one.
+  // Creates the files and writes them once. `slots`: concurrent requests, limited by the number of
+  // blocks. kInvalidArgument, with the minimum size, if there are fewer blocks than the depth (plus
+  // one for kDemand).
   static absl::StatusOr<std::unique_ptr<IoBenchBed>> Create(const IoBenchOptions& options,
                                                             uint32_t slots);
   ~IoBenchBed();
@@ -66,13 +66,13 @@ class IoBenchBed {
   bool direct() const;
   bool stopped() const { return options_.stopped && options_.stopped(); }
 
-  // Points the request at the first block from `wanted` on (modulo num_blocks) that no other
-  // request is at, and submits it: two at once on one block have no order, and what is read
-  // would be neither's. With `verify`, what is to be written is new and its checksum is kept.
-  // Returns the block. There are as many blocks as slots, so one is free.
+  // Submits the request for the first block from `wanted` on (modulo num_blocks) without a request
+  // in flight: two requests for one block are unordered, and a read would return neither's data.
+  // With `verify`, writes have new content whose checksum is kept. Returns the block. There are at
+  // least as many blocks as slots, so one is free.
   uint64_t Submit(BenchSlot& slot, IoOp op, IoClass io_class, uint64_t wanted);
 
-  // With `verify`: kDataLoss when the slot does not hold what its block was last written with.
+  // With `verify`: kDataLoss unless the slot holds the block's last written content.
   absl::Status Check(const BenchSlot& slot) const;
 
  private:
@@ -90,7 +90,7 @@ class IoBenchBed {
   std::vector<bool> under_way_;      // [block]
   std::vector<uint64_t> checksums_;  // [block], with `verify`
   uint64_t writes_ = 0;
-  std::unique_ptr<IoEngine> engine_;  // ends first: it may still use all of the above
+  std::unique_ptr<IoEngine> engine_;  // destroyed first: it may still use all of the above
 };
 
 }  // namespace spillway

@@ -6,8 +6,8 @@
 
 namespace spillway {
 
-// Below 64 ns a bucket is a nanosecond; from there on the leading one says the power
-// of two and the six bits after it the bucket inside.
+// Below 64 ns a bucket is a nanosecond; above, the leading bit selects the power of two and the
+// next six bits the bucket in it.
 int LatencyHistogram::BucketOf(uint64_t nanoseconds) {
   if (nanoseconds < (1u << kSubBits)) return static_cast<int>(nanoseconds);
   const int shift = std::bit_width(nanoseconds) - 1 - kSubBits;

@@ -6,7 +6,7 @@
 
 namespace spillway {
 
-// What a histogram says; zeros when it is empty.
+// A summary of a histogram; zeros when it is empty.
 struct LatencySummary {
   uint64_t count = 0;
   double p50_seconds = 0;
@@ -16,13 +16,13 @@ struct LatencySummary {
   double max_seconds = 0;
 };
 
-// Every power of two of nanoseconds is cut into 64 buckets: what it answers is at
-// most 1/64 above the truth, and never below. The maximum is exact. One thread.
+// Every power of two of nanoseconds has 64 buckets: percentiles are at most 1/64 too high, and
+// never too low. The maximum is exact. One thread.
 class LatencyHistogram {
  public:
   void Add(int64_t nanoseconds);
 
-  // The smallest latency that at least `fraction` (0 to 1) of them do not exceed.
+  // The smallest latency that at least `fraction` (0 to 1) of the samples do not exceed.
   int64_t Percentile(double fraction) const;
   LatencySummary Summary() const;
 

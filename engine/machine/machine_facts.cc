@@ -24,7 +24,7 @@ Limit LimitOf(int resource) {
   return {value(limit.rlim_cur), value(limit.rlim_max)};
 }
 
-// What follows "KEY:" in the first such line of a file, without blanks around it.
+// The value after "KEY:" in the first such line of a file, without surrounding blanks.
 std::string FieldOf(const char* path, const std::string& key) {
   std::ifstream in(path);
   std::string line;
@@ -59,7 +59,7 @@ std::string Chosen(const std::string& settings) {
   return settings.substr(begin + 1, end - begin - 1);
 }
 
-// Those of the processor that decide how fast the arithmetic is.
+// The processor features that affect arithmetic speed.
 std::vector<std::string> CpuFeatures() {
   const std::vector<std::string> has =
       absl::StrSplit(FieldOf("/proc/cpuinfo", "flags"), ' ', absl::SkipEmpty());

@@ -1,5 +1,5 @@
-// What `spillway doctor` finds on this machine: plain values, so that a test can make up any
-// machine. What they mean, and what to do about them, is engine/inspect/doctor.h.
+// The facts that `spillway doctor` gathers: plain values, so that a test can invent any machine.
+// engine/inspect/doctor.h interprets them and advises.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,12 @@ struct MachineFacts {
   Limit open_files;
   std::vector<PathFacts> paths;
 
-  uint64_t memory_bytes = 0;     // of the machine
-  uint64_t available_bytes = 0;  // now, the cgroup's limit counted
+  uint64_t memory_bytes = 0;     // total memory
+  uint64_t available_bytes = 0;  // currently available, within the cgroup's limit
   uint64_t cgroup_limit_bytes = UINT64_MAX;
-  uint64_t spendable_bytes = 0;        // both budgets together where none is given
+  uint64_t spendable_bytes = 0;        // both budgets together by default
   std::string transparent_huge_pages;  // "always", "madvise", "never"; "" unknown
-  uint64_t huge_pages_free_bytes = 0;  // reserved, so of no use to anybody else
+  uint64_t huge_pages_free_bytes = 0;  // reserved, so unusable for others
 
   std::string cpu;
   int cores = 1;           // of the machine
@@ -47,27 +47,28 @@ struct MachineFacts {
   NativeProducts products;
 
   std::string torch_version;
-  std::string torch_folder;  // where it was found; "": by the dynamic linker, or nowhere
+  // The folder of LibTorch; "": found by the dynamic linker, or not at all.
+  std::string torch_folder;
   bool torch_has_cuda = false;
-  absl::Status compute_library;  // whether what computes with LibTorch can be opened
+  absl::Status compute_library;  // whether the library that computes with LibTorch can be loaded
   GpuFacts gpu;
-  // What runs compute on here (--device), or why not on what was asked for.
+  // The device that runs use here (--device), or why the requested one is unavailable.
   absl::StatusOr<DeviceChoice> device = DeviceChoice();
 
-  // What launchers (torchrun, mpirun, srun) say of ranks: {"WORLD_SIZE", "2"}.
+  // The launcher's variables for ranks (torchrun, mpirun, srun): {"WORLD_SIZE", "2"}.
   std::vector<std::pair<std::string, std::string>> launcher;
 };
 
-// The facts about the machine that run.json and the report show.
+// Facts about the machine, shown in run.json and the report.
 struct ProcessorFacts {
-  std::string cpu;  // "" where the kernel does not name it
+  std::string cpu;  // "" if the kernel does not name it
   int cores = 1;    // of the machine
   uint64_t memory_bytes = 0;
 };
 ProcessorFacts ProbeProcessor();
 
-// Looks and tries; takes some hundred milliseconds and leaves nothing behind. `swap_paths`:
-// directories that are there or not. What LibTorch has is the caller's to fill in.
+// Probes the machine; takes some hundred milliseconds and leaves nothing behind. `swap_paths`:
+// directories that may not exist. The caller adds LibTorch's facts.
 MachineFacts ProbeMachine(const std::vector<std::string>& swap_paths);
 
 }  // namespace spillway

@@ -18,7 +18,7 @@ namespace {
 
 constexpr char kDoesNotFitPayload[] = "spillway/does-not-fit";
 
-// "Key:   123 kB" in a /proc file, in bytes; 0 where it is missing.
+// "Key:   123 kB" in a /proc file, in bytes; 0 if it is missing.
 uint64_t ProcField(const char* path, absl::string_view key) {
   std::ifstream in(path);
   std::string line;
@@ -33,7 +33,7 @@ uint64_t ProcField(const char* path, absl::string_view key) {
   return 0;
 }
 
-// A number alone in a file; UINT64_MAX for "max" or no file.
+// The only number in a file; UINT64_MAX for "max" or no file.
 uint64_t NumberIn(const std::string& path) {
   std::ifstream in(path);
   std::string word;
@@ -42,7 +42,7 @@ uint64_t NumberIn(const std::string& path) {
   return value;
 }
 
-// "key 123" in a cgroup's memory.stat, 0 where it is missing.
+// "key 123" in a cgroup's memory.stat, 0 if it is missing.
 uint64_t StatIn(const std::string& path, absl::string_view key) {
   std::ifstream in(path);
   std::string word;
@@ -57,7 +57,7 @@ struct CgroupVersion {
   const char* top;
   const char* limit;
   const char* used;
-  const char* page_cache;  // what is given back when memory is short
+  const char* page_cache;  // reclaimable memory
 };
 constexpr CgroupVersion kVersion1 = {"/sys/fs/cgroup/memory", "/memory.limit_in_bytes",
                                      "/memory.usage_in_bytes", "total_inactive_file"};
@@ -65,11 +65,11 @@ constexpr CgroupVersion kVersion2 = {"/sys/fs/cgroup", "/memory.max", "/memory.c
                                      "inactive_file"};
 
 struct CgroupMemory {
-  uint64_t limit = UINT64_MAX;      // the tightest
-  uint64_t available = UINT64_MAX;  // what is left below each, the least
+  uint64_t limit = UINT64_MAX;      // the lowest
+  uint64_t available = UINT64_MAX;  // the least memory available below any limit
 };
 
-// Of a cgroup and its ancestors.
+// Reads the limits of a cgroup and its ancestors.
 void ReadCgroup(const CgroupVersion& version, std::string group, CgroupMemory* memory) {
   while (true) {
     const std::string folder = version.top + (group == "/" ? "" : group);
@@ -86,7 +86,7 @@ void ReadCgroup(const CgroupVersion& version, std::string group, CgroupMemory* m
   }
 }
 
-// Of our cgroups, of either version. A line is "NUMBER:CONTROLLERS:PATH".
+// Reads the limits of our cgroups, of either version. A line is "NUMBER:CONTROLLERS:PATH".
 CgroupMemory ReadCgroups() {
   std::ifstream in("/proc/self/cgroup");
   std::string line;
@@ -117,7 +117,7 @@ uint64_t SpendableMemoryBytes(int processes) {
   return spendable - std::min(spendable, kProcessBaseBytes);
 }
 
-// Version 1 says that nothing limits with a number near 2^63.
+// Version 1 reports no limit as a number near 2^63.
 uint64_t CgroupMemoryLimitBytes() {
   const uint64_t limit = ReadCgroups().limit;
   return limit >= uint64_t{1} << 62 ? UINT64_MAX : limit;

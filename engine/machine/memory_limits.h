@@ -1,4 +1,4 @@
-// What the machine, and the cgroup we run in, have to give.
+// Memory limits of the machine and of our cgroup.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,18 @@
 
 namespace spillway {
 
-// Libraries, stacks and what LibTorch keeps to itself: on top of both budgets.
+// Libraries, stacks and LibTorch's own memory, on top of both budgets.
 inline constexpr uint64_t kProcessBaseBytes = uint64_t{300} << 20;
 
-// Memory that could be used now without swapping: MemAvailable, or less where a
-// memory cgroup or `ulimit -v` says so.
+// Memory that can be used now without swapping: MemAvailable, or less if a memory cgroup or `ulimit
+// -v` limits it.
 uint64_t AvailableMemoryBytes();
 
-// Of that, what both budgets together get where none is given: less the process base and
-// a tenth. `processes` of this machine share it evenly.
+// Default of both budgets together: available memory less the process base and a tenth, divided
+// evenly among `processes` of this machine.
 uint64_t SpendableMemoryBytes(int processes = 1);
 
-// The tightest memory limit of our cgroups; UINT64_MAX where nothing limits.
+// The lowest memory limit of our cgroups; UINT64_MAX if unlimited.
 uint64_t CgroupMemoryLimitBytes();
 
 // Total memory of this machine or of our cgroup, in bytes; UINT64_MAX if neither is known.
@@ -30,12 +30,12 @@ uint64_t MachineMemoryBytes();
 // if they exceed the machine's memory together, since a run may need less than its budgets.
 absl::Status CheckGivenBudgets(uint64_t device_bytes, uint64_t host_bytes, int processes = 1);
 
-// Budgets that were not given (0): what SpendableMemoryBytes says; a third of it for computing, the
-// rest for state.
+// Sets budgets that were not given (0) from SpendableMemoryBytes: a third for computing, the rest
+// for state.
 void ChooseBudgets(uint64_t* device_bytes, uint64_t* host_bytes, int processes = 1);
 
-// What reading may take before budgets of so many bytes are in use: they, and what is left of the
-// process base. UINT64_MAX where one of them was not given (0).
+// Memory that readers may use before the budgets are in use: the budgets and the rest of the
+// process base. UINT64_MAX if one of them was not given (0).
 uint64_t MemoryForReading(uint64_t device_bytes, uint64_t host_bytes);
 
 // Resident memory of this process (VmRSS), and its highest so far (VmHWM).

@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kTrialBytes = 64 << 10;
 constexpr size_t kTrialAlignment = 4096;
 
-// The drive's queue, of a partition the whole drive's.
+// Reads the properties of the drive, for a partition the whole drive's.
 void AskDrive(dev_t device, PathFacts* facts) {
   const std::string block = absl::StrCat("/sys/dev/block/", major(device), ":", minor(device));
   for (const char* above : {"", "/.."}) {
@@ -35,7 +35,7 @@ void AskDrive(dev_t device, PathFacts* facts) {
   }
 }
 
-// Bytes there and back through `fd` as it is open now.
+// Writes and reads back bytes through `fd` with its current flags.
 absl::Status RoundTrip(int fd, const std::string& path, size_t size_bytes) {
   const AlignedBytes out = NewAlignedBytes(size_bytes), back = NewAlignedBytes(size_bytes);
   for (size_t i = 0; i < size_bytes; ++i) out.get()[i] = static_cast<char>(i * 131 >> 3);

@@ -1,4 +1,4 @@
-// What a directory offers as a place for swap files, found out by trying.
+// Tests a directory as a place for swap files.
 #pragma once
 
 #include <cstdint>
@@ -12,33 +12,33 @@ namespace spillway {
 
 struct PathFacts {
   std::string path;  // as given
-  // OK where a file could be made, written and read back; else what stood in the way.
+  // OK if a file could be created, written and read back, else the failure.
   absl::Status status;
   bool exists = false;
   bool is_directory = false;
   bool writable = false;         // for this process
   uint32_t owner = 0;            // user id
-  std::string filesystem;        // "ext4", as the kernel calls it; "" where it does not say
-  std::string source;            // what is mounted there: "/dev/nvme0n1p1"
-  bool direct = false;           // O_DIRECT moved bytes there and back
+  std::string filesystem;        // "ext4", as the kernel calls it; "" if unknown
+  std::string source;            // the mount's source: "/dev/nvme0n1p1"
+  bool direct = false;           // O_DIRECT transfers work
   uint32_t alignment_bytes = 0;  // of direct transfers
   bool reserves = false;         // fallocate works
   uint64_t free_bytes = 0, total_bytes = 0;
-  uint64_t free_inodes = 0, total_inodes = 0;  // total 0: made as needed
-  std::optional<bool> rotational;              // a spinning disk, where sysfs tells
-  std::string drive;                           // its model, where sysfs tells
+  uint64_t free_inodes = 0, total_inodes = 0;  // total 0: allocated on demand
+  std::optional<bool> rotational;              // a spinning disk, if sysfs reports it
+  std::string drive;                           // model name, if sysfs reports it
 };
 
 enum class FilesystemKind { kDisk, kMemory, kNetwork, kOverlay };
 
-// Of a file system's name: "tmpfs", "nfs4", "fuse.sshfs", "overlay". Pure.
+// The kind of a file system's name: "tmpfs", "nfs4", "fuse.sshfs", "overlay". Pure.
 FilesystemKind KindOfFilesystem(absl::string_view name);
 
-// Whether it is one of the kernel's own (proc, sysfs, ...), in which nobody makes files. Pure.
+// Whether it is a pseudo file system of the kernel (proc, sysfs, ...), which takes no files. Pure.
 bool IsKernelFilesystem(absl::string_view name);
 
-// Makes a file without a name below `path`, so that nothing stays behind whatever happens
-// (or, where the file system has no such files, one that loses its name at once). Any thread.
+// Creates a file without a name below `path` (or one that is unlinked at once), so that nothing is
+// left behind. Any thread.
 PathFacts ProbePath(const std::string& path);
 
 }  // namespace spillway

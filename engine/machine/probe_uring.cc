@@ -9,7 +9,7 @@
 namespace spillway {
 namespace {
 
-// What 32 blocks of 2 MiB take: enough to keep a fast drive busy.
+// 32 blocks of 2 MiB, which keep a fast drive busy.
 constexpr uint64_t kRegisteredBytes = uint64_t{64} << 20;
 
 int TryToRegister(uint64_t size_bytes) {

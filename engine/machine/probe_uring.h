@@ -1,4 +1,4 @@
-// What io_uring offers this process, found out by trying.
+// Tests which features of io_uring this process can use.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 namespace spillway {
 
 struct UringFacts {
-  // OK where a ring can be made and used; else the cause and the remedy (io/uring_refusal.h).
+  // OK if a ring can be created and used; else the cause and the remedy (io/uring_refusal.h).
   absl::Status status = {};
   std::string flags = {};  // the set-up flags this kernel took: "DEFER_TASKRUN, ..."
-  // The error of registering so many bytes as fixed buffers; 0: it works.
+  // The errno of registering fixed buffers of this size; 0: it works.
   int register_error = 0;
   uint64_t registered_bytes = 0;
 };
 
-// Makes a ring or two and takes them away again. Any thread; a few milliseconds.
+// Creates and destroys a ring or two. Any thread; a few milliseconds.
 UringFacts ProbeUring();
 
 }  // namespace spillway

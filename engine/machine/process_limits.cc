@@ -19,17 +19,17 @@
 namespace spillway {
 namespace {
 
-// LibTorch's libraries and ours, as mapped, with what they allocate while they are loaded: 421 MiB
-// were measured (2.11, CPU). CUDA's take more, and what they lack is found behind.
+// LibTorch's and our libraries, mapped, with their allocations while loading: 421 MiB were measured
+// (2.11, CPU). CUDA's take more, which a later check notices.
 constexpr uint64_t kLibraryBytes = uint64_t{480} << 20;
-// Malloc's arenas, each of which takes 64 MiB of addresses, where addresses are limited; it would
-// have eight a core.
+// The limit of malloc arenas where address space is limited: each takes 64 MiB of it, and by
+// default there are eight per core.
 constexpr int kArenas = 2;
-// What computing maps beside stacks and budgets: those arenas, code that is generated, OpenMP's and
-// MKL's own.
+// Address space of computing besides stacks and budgets: these arenas, generated code, and OpenMP's
+// and MKL's own.
 constexpr uint64_t kComputeBytes = uint64_t{224} << 20;
 
-// 0 where /proc is not there.
+// 0 without /proc.
 uint64_t MappedBytes() {
   std::ifstream in("/proc/self/statm");
   uint64_t pages = 0;
@@ -47,7 +47,7 @@ uint64_t StackBytes() {
   return bytes;
 }
 
-// `what` needs so many more.
+// Checks that `needed_bytes` more addresses are available for `what`.
 absl::Status CheckAddresses(uint64_t needed_bytes, absl::string_view what) {
   const uint64_t spare = SpareAddressBytes();
   if (spare >= needed_bytes) return absl::OkStatus();
@@ -64,7 +64,7 @@ void* Wait(void* released) {
   return nullptr;
 }
 
-// How many of so many threads the system has at a time, and why no more.
+// How many threads the system allows at a time, and why no more.
 struct Started {
   int threads = 0;
   int error = 0;
@@ -97,8 +97,8 @@ absl::Status CheckAddressesForLibrary() {
 
 absl::Status CheckLimitsForCompute(int compute_threads, uint64_t budget_bytes) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  // OpenMP's and LibTorch's own pool, which first has as many as the machine has cores; the
-  // workers, the mover, those of commits and their copies, and one of a library's.
+  // Threads of OpenMP and of LibTorch's own pool, which starts with as many as the machine has
+  // cores; workers, the mover, those of commits and their copies, and one of a library.
   const int threads = compute_threads + std::max(cores, compute_threads) +
                       UpdateWorkersFor(UsableCores(), compute_threads) + 4;
   const uint64_t stacks = static_cast<uint64_t>(threads) * StackBytes();

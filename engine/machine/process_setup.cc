@@ -10,7 +10,7 @@
 namespace spillway {
 namespace {
 
-// Turns of a loop with a pause in it: some tenths of a millisecond.
+// Iterations of a loop with a pause: some tenths of a millisecond.
 constexpr char kSpinCount[] = "10000";
 
 void IgnoreWithoutHandler(int signal) {
@@ -33,7 +33,7 @@ std::string ProgramPath() {
 
 void OpenStandardStreams() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
-    // The lowest number that is free is this one.
+    // open() returns the lowest free descriptor, which is this one.
     if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) return;
   }
 }
@@ -60,10 +60,11 @@ void SetMklRepeats() {
 void SleepingOpenMpThreads(char** argv) {
   SetMklRepeats();
   if (!SetOpenMpWaits()) return;
-  // By its own path: started as /proc/self/exe, the program would be called "exe" in ps and pkill.
+  // Uses its own path: started as /proc/self/exe, the program would be called "exe" in ps and
+  // pkill.
   const std::string path = ProgramPath();
   if (!path.empty()) execv(path.c_str(), argv);
-  // Still here: /proc is not there, or the file has gone. Slower, but right.
+  // Reached if /proc is missing, or the file has gone. Slower, but correct.
 }
 
 }  // namespace spillway

@@ -1,46 +1,42 @@
-// What the program does before anything else, and before it loads LibTorch.
+// Process set-up at program start and before LibTorch is loaded.
 #pragma once
 
 #include <string>
 
 namespace spillway {
 
-// The path of the running program, links resolved; without /proc that which it was started by, or
-// empty where that is relative and its folder was left since.
+// The path of the running program, links resolved. Without /proc it is the path by which it was
+// started, or "" if that is relative and the working directory has changed.
 std::string ProgramPath();
 
-// Opens /dev/null as standard input, output or error where the process began without: a file of
-// its own would get that number, and what is logged.
+// Opens /dev/null for standard input, output or error if the parent closed it: otherwise a file of
+// ours would get that descriptor, and log lines would go into it.
 void OpenStandardStreams();
 
-// Makes a write beyond `ulimit -f` fail (EFBIG, which is said with the file's name), where by
-// default it ends the process (SIGXFSZ). A handler that there is stays.
+// Makes a write beyond `ulimit -f` fail (EFBIG, reported with the file's name) instead of ending
+// the process (SIGXFSZ). An existing handler stays.
 void FailBeyondFileSizeLimit();
 
-// Makes a write to a pipe or socket that nobody reads any more fail (EPIPE), where by default it
-// ends the process (SIGPIPE); and makes a background process write to a terminal whose `stty
-// tostop` would stop it (SIGTTOU). A write to a terminal that is gone fails by itself (EIO). A
-// handler that there is stays.
+// Makes a write to a pipe or socket without a reader fail (EPIPE) instead of ending the process
+// (SIGPIPE); and makes a background process write to a terminal whose `stty tostop` would stop it
+// (SIGTTOU). A write to a closed terminal fails by itself (EIO). An existing handler stays.
 void FailWritesToNobody();
 
-// Makes LibTorch's OpenMP threads sleep where they wait long, and spin only a moment before.
-// Spinning on and on is for programs that have every core to themselves; here workers and the
-// mover run beside the compute threads. But most waits are for a neighbour that is nearly done,
-// and sleeping through those costs a fifth of a step (docs/BENCHMARKS.md, `waiting`). OpenMP reads
-// its environment when it is loaded, and this sets OMP_WAIT_POLICY=PASSIVE there and, of GNU's
-// OpenMP, GOMP_SPINCOUNT (where that is not set). Returns false where OMP_WAIT_POLICY was set
-// already, and nothing was changed.
+// Makes LibTorch's OpenMP threads spin only briefly while they wait, and then sleep. Long spinning
+// suits programs that own every core; here workers and the mover run beside the compute threads.
+// Most waits are for a thread that is nearly done, and sleeping at once costs a fifth of a step
+// (docs/BENCHMARKS.md, `waiting`). Sets OMP_WAIT_POLICY=PASSIVE and, for GNU's OpenMP,
+// GOMP_SPINCOUNT (unless set), which OpenMP reads when it is loaded. Returns false, and changes
+// nothing, if OMP_WAIT_POLICY was set already.
 bool SetOpenMpWaits();
 
-// Makes MKL, which computes LibTorch's products, give the same bits for the same numbers wherever
-// in memory they lie (MKL_CBWR=AUTO: by the same instructions as before), with no fewer threads
-// than it is told (MKL_DYNAMIC=FALSE). What the user has set stays. MKL reads both at its first
-// product.
+// Makes MKL's products give the same bits for the same numbers wherever in memory they are
+// (MKL_CBWR=AUTO: with the same instructions as before), with exactly the configured number of
+// threads (MKL_DYNAMIC=FALSE). The user's settings stay. MKL reads both at its first product.
 void SetMklRepeats();
 
-// Both for a program that is linked with LibTorch, so that OpenMP is loaded before main:
-// starts the program again where SetOpenMpWaits changed anything. Returns where nothing had to
-// be, or could be, done.
+// Does both for a program linked with LibTorch, whose OpenMP is loaded before main: restarts the
+// program if SetOpenMpWaits changed anything. Returns if no restart was necessary or possible.
 void SleepingOpenMpThreads(char** argv);
 
 }  // namespace spillway

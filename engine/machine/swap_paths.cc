@@ -15,7 +15,7 @@ namespace spillway {
 namespace {
 
 absl::Status CheckParent(const std::string& parent, FileSystem& files) {
-  const auto found = files.Look(parent, SymbolicLink::kFollow);
+  const auto found = files.Stat(parent, SymbolicLink::kFollow);
   if (!found.ok()) {
     return absl::NotFoundError(absl::StrCat("the swap path ", parent,
                                             " does not exist: create it, or give another --swap"));

@@ -1,4 +1,4 @@
-// Swap paths as a user gives them: whether they can be used, and what to say of them first.
+// Validates the swap paths of a user, and warns about unsuitable ones.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace spillway {
 
-// `{rank}` in a path stands for the rank's number on its machine, so that each may have a drive
-// of its own: "/nvme{rank}" is /nvme0, /nvme1, ...
+// Replaces `{rank}` in a path by the rank's number on its machine, so that each rank may have its
+// own drive: "/nvme{rank}" is /nvme0, /nvme1, ...
 std::string SwapPathOfRank(const std::string& path, int local_rank);
 
 // kNotFound, kInvalidArgument or kPermissionDenied, naming the path, where one of `parents`
@@ -19,12 +19,12 @@ std::string SwapPathOfRank(const std::string& path, int local_rank);
 absl::Status CheckSwapParents(const std::vector<std::string>& parents,
                               FileSystem& files = FileSystem::Real());
 
-// Warns of a path in memory (tmpfs), on a network, in a container's layers, or where others
+// Warns of a path in memory (tmpfs), on a network, in a container's layers, or where other users
 // could replace directories.
 void WarnOfSwapParents(const std::vector<std::string>& parents);
 
-// OK where files can be made below `path`, which need not exist, as far as its filesystem is
-// concerned; kInvalidArgument, "FLAG PATH cannot be made: ...", in one of the kernel's own.
+// OK if the file system of `path`, which need not exist, takes files; kInvalidArgument, "FLAG PATH
+// cannot be made: ...", for a pseudo file system of the kernel.
 absl::Status CheckTakesFiles(absl::string_view flag, const std::string& path);
 
 }  // namespace spillway

@@ -11,12 +11,12 @@
 namespace spillway {
 namespace {
 
-// The rules of mteval-v13a look at characters of ASCII alone, so that bytes of others, which are
-// none of those, pass as they are.
+// The rules of mteval-v13a concern ASCII characters only, so the bytes of other characters pass
+// unchanged.
 
 bool IsStop(char c) { return c == '.' || c == ','; }
 
-// What always stands alone: ASCII's symbols and punctuation but ' , - and .
+// Characters that are tokens by themselves: ASCII symbols and punctuation except ' , - and .
 bool IsSymbol(char c) {
   return (c >= '{' && c <= '~') || (c >= '[' && c <= '`') || (c >= ' ' && c <= '&') ||
          (c >= '(' && c <= '+') || (c >= ':' && c <= '@') || c == '/';
@@ -34,8 +34,8 @@ std::string SymbolsApart(absl::string_view text) {
   return out;
 }
 
-// Each pair of characters for which `applies` becomes what `write` makes of it; a character is in
-// one pair at most.
+// Replaces each pair of characters for which `applies` by the result of `write`; pairs do not
+// overlap.
 template <typename Applies, typename Write>
 std::string RewritePairs(absl::string_view text, Applies applies, Write write) {
   std::string out;
@@ -64,7 +64,7 @@ BleuCounts& BleuCounts::operator+=(const BleuCounts& other) {
 
 std::vector<std::string> BleuWords(absl::string_view text) {
   std::string line(WithoutTrailingSpace(text));
-  // One after the other: what one makes the next may find.
+  // Applied in sequence: a result may match the next rule.
   using Replacement = std::pair<absl::string_view, absl::string_view>;
   for (const Replacement& one : {Replacement{"<skipped>", ""},
                                  {"-\n", ""},
@@ -76,7 +76,7 @@ std::vector<std::string> BleuWords(absl::string_view text) {
     line = absl::StrReplaceAll(line, {one});
   }
   line = SymbolsApart(absl::StrCat(" ", line, " "));
-  // A stop stands alone unless a digit is before it, and unless one is behind it.
+  // A stop is split off unless a digit precedes it, and unless one follows it.
   line = RewritePairs(
       line, [](char a, char b) { return !absl::ascii_isdigit(a) && IsStop(b); },
       [](char a, char b, std::string* out) {

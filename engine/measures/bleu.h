@@ -1,6 +1,6 @@
-// BLEU of many texts (Papineni et al., 2002), as sacrebleu computes it where nothing else is said:
-// words by the rules of mteval-v13a, capitals count, one target a text, n-grams of up to four
-// words, exponential smoothing of orders without a match, and all four orders count.
+// Corpus BLEU (Papineni et al., 2002) with sacrebleu's defaults: tokenised by mteval-v13a's rules,
+// case-sensitive, one reference per text, n-grams up to 4, exponential smoothing of orders without
+// a match, all four orders effective.
 #pragma once
 
 #include <array>
@@ -12,11 +12,11 @@
 
 namespace spillway {
 
-// Of one answer and its target; those of many are their sums.
+// Counts of an answer and its reference; counts of several texts are added.
 struct BleuCounts {
   static constexpr int kOrders = 4;
-  std::array<int64_t, kOrders> matches = {};  // [n - 1] n-grams that the target has, too
-  std::array<int64_t, kOrders> ngrams = {};   // [n - 1] of the answer
+  std::array<int64_t, kOrders> matches = {};  // [n - 1] n-grams also in the reference
+  std::array<int64_t, kOrders> ngrams = {};   // [n - 1] n-grams of the answer
   int64_t answer_words = 0;
   int64_t target_words = 0;
 
@@ -25,10 +25,10 @@ struct BleuCounts {
 
 BleuCounts CountForBleu(absl::string_view answer, absl::string_view target);
 
-// From 0 to 100.
+// BLEU from 0 to 100.
 double Bleu(const BleuCounts& counts);
 
-// What it takes for words: punctuation apart, but within numbers.
+// The tokens of a text: punctuation is split off, except within numbers.
 std::vector<std::string> BleuWords(absl::string_view text);
 
 }  // namespace spillway

@@ -27,7 +27,7 @@ std::vector<std::string> ErrorRateWords(absl::string_view text) {
     if (i > first || all[i] == ' ' || at_an_end) {
       if (!words.back().empty()) words.emplace_back();
     } else {
-      AppendUtf8(all[i], &words.back());  // alone it is a character of the word
+      AppendUtf8(all[i], &words.back());  // a single white space character belongs to the word
     }
   }
   if (words.back().empty()) words.pop_back();

@@ -1,5 +1,5 @@
-// Error rates of many texts, as jiwer computes them where nothing else is said: the words, or
-// characters, that must be put in, left out or exchanged, over those of the targets.
+// Word and character error rates of a corpus, with jiwer's defaults: insertions, deletions and
+// replacements over the length of the references.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,21 @@
 
 namespace spillway {
 
-// Of one answer and its target; those of many are their sums.
+// Counts of an answer and its reference; counts of several texts are added.
 struct EditCounts {
   int64_t edits = 0;
-  int64_t target = 0;  // words or characters of the target
+  int64_t target = 0;  // words or characters of the reference
 
   EditCounts& operator+=(const EditCounts& other);
 };
 
-// Words are what spaces separate; other white space does where there are two of it in a row.
+// Words are separated by spaces; other white space separates only in runs of two or more.
 EditCounts CountWordEdits(absl::string_view answer, absl::string_view target);
 // Characters are code points, spaces within the text included.
 EditCounts CountCharacterEdits(absl::string_view answer, absl::string_view target);
 
-// 0 where the texts are the same, and above 1 where they are much longer than the targets. Of empty
-// targets the edits themselves.
+// 0 for equal texts, above 1 for answers much longer than their references. With empty references
+// it is the number of edits.
 double ErrorRate(const EditCounts& counts);
 
 std::vector<std::string> ErrorRateWords(absl::string_view text);

@@ -9,11 +9,11 @@
 namespace spillway {
 namespace {
 
-// Beside A to Z the letters whose small ones are in ASCII.
+// The non-ASCII capitals whose lower case is ASCII.
 constexpr uint32_t kKelvin = 0x212a;          // k
-constexpr uint32_t kCapitalDottedI = 0x0130;  // i, and a dot above, which is no letter here
+constexpr uint32_t kCapitalDottedI = 0x0130;  // i and a combining dot, which is no letter here
 
-// Of what both have, beside so many of one and of the other.
+// The F-measure for `common` matches of `made` and `right` items.
 double FMeasure(int64_t common, int64_t made, int64_t right) {
   if (common == 0) return 0;
   const double precision = static_cast<double>(common) / static_cast<double>(made);

@@ -1,4 +1,4 @@
-// A text that an evaluation writes behind a prompt, for people to read (--sample-prompts).
+// The continuation of a prompt that an evaluation generates for people to read (--sample-prompts).
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace spillway {
 struct SampleText {
   std::string prompt;
   std::string text;    // without the prompt
-  bool ended = false;  // by the model itself, and not because it was long enough
+  bool ended = false;  // the model ended it, not the length limit
 };
 
 }  // namespace spillway

@@ -15,7 +15,7 @@ namespace {
 using Sequence = absl::Span<const uint32_t>;
 using Ngram = std::array<uint32_t, kLongestNgram>;
 
-// What both begin and end with alike goes. -> how much that was.
+// Removes the common prefix and suffix of both; returns their length.
 int64_t TrimCommonEnds(Sequence* a, Sequence* b) {
   const size_t most = std::min(a->size(), b->size());
   size_t first = 0;
@@ -29,7 +29,7 @@ int64_t TrimCommonEnds(Sequence* a, Sequence* b) {
   return static_cast<int64_t>(first + last);
 }
 
-// The rest of it stays 0.
+// The n-gram at `first`; unused elements are 0.
 Ngram NgramAt(Sequence words, size_t first, int n) {
   Ngram ngram = {};
   std::copy_n(words.begin() + first, n, ngram.begin());
@@ -41,7 +41,7 @@ Ngram NgramAt(Sequence words, size_t first, int n) {
 int64_t EditDistance(Sequence a, Sequence b) {
   TrimCommonEnds(&a, &b);
   if (a.size() < b.size()) std::swap(a, b);
-  // [i] The distance of what has been looked at of `a` and of the first i words of `b`.
+  // [i] The distance of the processed part of `a` and the first i words of `b`.
   std::vector<int64_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), int64_t{0});
   for (const uint32_t word : a) {
@@ -72,7 +72,7 @@ int64_t LongestCommonSubsequence(Sequence a, Sequence b) {
 
 int64_t CommonNgrams(Sequence a, Sequence b, int n) {
   SPILLWAY_CHECK(n > 0 && n <= kLongestNgram);
-  absl::flat_hash_map<Ngram, int64_t> left;  // of b, what a has not used yet
+  absl::flat_hash_map<Ngram, int64_t> left;  // n-grams of b not yet matched by a
   for (size_t i = 0; i + n <= b.size(); ++i) ++left[NgramAt(b, i, n)];
   int64_t common = 0;
   for (size_t i = 0; i + n <= a.size(); ++i) {

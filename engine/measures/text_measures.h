@@ -1,6 +1,5 @@
-// How near texts that were made are to those that they should be: BLEU, ROUGE and error rates,
-// equal to what sacrebleu, rouge_score and jiwer say of them. No order of texts matters but to the
-// last bit of ROUGE's means.
+// Measures generated texts against references: BLEU, ROUGE and error rates, equal to sacrebleu,
+// rouge_score and jiwer. The order of texts affects only the last bit of ROUGE's means.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@
 
 namespace spillway {
 
-// What all measures are made of, of one answer and its target.
+// The counts of one answer and its reference that all measures are computed from.
 struct TextCounts {
   BleuCounts bleu;
   RougeCounts rouge;
@@ -28,8 +27,8 @@ class TextMeasures {
   void Add(const TextCounts& counts);
   int64_t texts() const { return texts_; }
 
-  // "bleu" (0 to 100), "rouge1", "rouge2", "rougeL" (0 to 1), "wer" and "cer" (from 0, and less is
-  // better); not a number of no text.
+  // "bleu" (0 to 100), "rouge1", "rouge2", "rougeL" (0 to 1), "wer" and "cer" (from 0, lower is
+  // better); NaN without texts.
   std::vector<QualityMeasure> Values() const;
 
  private:

@@ -6,7 +6,7 @@
 namespace spillway {
 namespace {
 
-// The code point at `*at`, which moves behind it.
+// The code point at `*at`, which is advanced behind it.
 uint32_t NextCodePoint(absl::string_view text, int64_t* at) {
   const auto* const bytes = reinterpret_cast<const uint8_t*>(text.data());
   const auto size = static_cast<int64_t>(text.size());
@@ -50,7 +50,7 @@ absl::string_view WithoutOuterSpace(absl::string_view text) {
 
 std::vector<absl::string_view> SplitAtWhiteSpace(absl::string_view text) {
   std::vector<absl::string_view> words;
-  int64_t begin = 0;  // of the word, once there is one
+  int64_t begin = 0;  // start of the current word
   for (int64_t at = 0, next = 0; at < static_cast<int64_t>(text.size()); at = next) {
     if (!IsWhiteSpace(NextCodePoint(text, &next))) continue;
     if (at > begin) words.push_back(text.substr(begin, at - begin));

@@ -1,5 +1,5 @@
-// Characters and words of texts in UTF-8, where Python's str takes them to be: the measures are
-// those of Python's packages. Bytes that are no UTF-8 count as U+FFFD each.
+// Characters and words of UTF-8 texts, as Python's str defines them: the measures are those of
+// Python's packages. Each invalid byte counts as U+FFFD.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@ namespace spillway {
 
 std::vector<uint32_t> CodePointsOf(absl::string_view text);
 
-// str.isspace: Unicode's white space, and U+001C to U+001F.
+// str.isspace: Unicode white space, and U+001C to U+001F.
 bool IsWhiteSpace(uint32_t code_point);
 
 // str.rstrip and str.strip.
 absl::string_view WithoutTrailingSpace(absl::string_view text);
 absl::string_view WithoutOuterSpace(absl::string_view text);
 
-// str.split: between runs of white space. Views into `text`.
+// str.split: the parts between runs of white space. Views into `text`.
 std::vector<absl::string_view> SplitAtWhiteSpace(absl::string_view text);
 
-// Equal words have equal numbers, in all texts that one of these was asked of.
+// Numbers words: equal words of all texts have equal numbers.
 class WordNumbers {
  public:
   std::vector<uint32_t> Of(const std::vector<std::string>& words);

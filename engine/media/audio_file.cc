@@ -13,11 +13,11 @@ namespace {
 constexpr int64_t kPieceFrames = 1 << 14;
 constexpr int64_t kMostChannels = 64;
 constexpr int64_t kLowestRate = 1000, kHighestRate = 768000;
-// Sound is within -1 and 1, or where a program forgot to divide, within a sample's integers. Far
-// beyond, converting rates and squaring come to infinity.
+// Samples are within -1 and 1, or, if a program did not scale them, within an integer sample's
+// range. Far larger ones become infinite in resampling and squaring.
 constexpr float kLargestSample = 4294967296.0f;
 
-// How libsndfile reads a MediaFile.
+// libsndfile's access to a MediaFile.
 MediaFile& SoundBytes(void* file) { return *static_cast<MediaFile*>(file); }
 
 sf_count_t SeekSound(sf_count_t offset, int whence, void* file) {
@@ -93,7 +93,7 @@ absl::Status AudioFile::ReadPiece() {
       sum += frames_[i * channels_ + channel];
     }
     mixed_[i] = sum / static_cast<float>(channels_);
-    if (std::abs(mixed_[i]) <= kLargestSample) continue;  // false of a NaN
+    if (std::abs(mixed_[i]) <= kLargestSample) continue;  // false for NaN
     return absl::InvalidArgumentError(
         absl::StrCat(path_,
                      ": it has samples that are no sound (not finite, or beyond 2^32, where "

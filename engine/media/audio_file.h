@@ -1,5 +1,5 @@
-// Sound out of files (wav, flac, ogg, mp3, whatever libsndfile reads) as speech models take it: one
-// channel of 16,000 samples a second.
+// Decodes audio files (wav, flac, ogg, mp3, everything that libsndfile reads) for speech models:
+// one channel, 16,000 samples a second.
 #pragma once
 
 #include <sndfile.h>
@@ -18,24 +18,22 @@ namespace spillway {
 
 inline constexpr int64_t kSpeechRate = 16000;  // samples a second
 
-// Reads one file from its beginning to its end, a piece at a time, so that memory does not depend
-// on how long it is. Channels are averaged; another rate is converted (Resampler).
-// One thread.
+// Reads a file sequentially in pieces, so that memory does not depend on its length. Channels are
+// averaged; other rates are converted (Resampler). One thread.
 class AudioFile {
  public:
-  // kNotFound, kInvalidArgument for what is no plain file or no sound, and as of Resampler, all
-  // "PATH: ...". As of Read, kCancelled where it goes on for 0.7 s after a signal (StopPatience).
+  // kNotFound; kInvalidArgument for anything but a plain file with audio; errors of Resampler; all
+  // "PATH: ...". Like Read, kCancelled if it continues for 0.7 s after a signal (StopPatience).
   static absl::StatusOr<std::unique_ptr<AudioFile>> Open(const std::string& path);
 
-  // Appends the next samples, about in [-1, 1], `count` of them, or fewer where the file ends.
-  // kInvalidArgument for what cannot be decoded and for samples that are no numbers or
-  // beyond 2^32.
+  // Appends the next `count` samples, mostly in [-1, 1], or fewer at the end of the file.
+  // kInvalidArgument for undecodable data and for samples that are NaN or beyond 2^32.
   absl::Status Read(int64_t count, std::vector<float>* samples);
 
-  // As long as the file says that it is.
+  // Duration in seconds by the file's header.
   double seconds() const { return seconds_; }
 
-  // Nothing is left to be read.
+  // Whether everything has been read.
   bool ended() const { return ended_ && held_.empty(); }
 
  private:
@@ -44,7 +42,7 @@ class AudioFile {
   };
 
   explicit AudioFile(std::string path) : path_(std::move(path)) {}
-  // The next piece of the file, converted, to the end of held_.
+  // Appends the next piece of the file, converted, to held_.
   absl::Status ReadPiece();
 
   const std::string path_;
@@ -53,9 +51,9 @@ class AudioFile {
   double seconds_ = 0;
   int64_t channels_ = 1;
   std::unique_ptr<Resampler> resampler_;  // null: the file's rate is ours
-  std::vector<float> frames_, mixed_;     // of a piece
-  std::vector<float> held_;               // converted, and not yet asked for
-  bool ended_ = false;                    // the file
+  std::vector<float> frames_, mixed_;     // of one piece
+  std::vector<float> held_;               // converted, not yet returned
+  bool ended_ = false;                    // the file has ended
 };
 
 }  // namespace spillway

@@ -15,7 +15,7 @@ struct CoefficientArray {
   char* memory = nullptr;
   size_t bytes = 0;
   size_t row_bytes = 0;
-  size_t released_bytes = 0;  // from the beginning on
+  size_t released_bytes = 0;  // from the start
   JBLOCKROW* rows = nullptr;
   CoefficientArray* next = nullptr;
 };
@@ -35,7 +35,7 @@ jvirt_barray_ptr MakeCoefficients(j_common_ptr info, int, boolean, JDIMENSION bl
       CoefficientArray;
   array->row_bytes = blocks_per_row * sizeof(JBLOCK);
   array->bytes = array->row_bytes * row_count;
-  // Zero from the kernel, as libjpeg wants them.
+  // libjpeg needs zeroed memory, which the kernel returns.
   void* const memory = mmap(nullptr, array->bytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) ERREXIT1(info, JERR_OUT_OF_MEMORY, 0);
@@ -55,8 +55,8 @@ void NothingToRealize(j_common_ptr) {}
 JBLOCKARRAY AccessCoefficients(j_common_ptr, jvirt_barray_ptr which, JDIMENSION start_row,
                                JDIMENSION, boolean writable) {
   auto* const array = reinterpret_cast<CoefficientArray*>(which);
-  // Scans write. What only reads makes points, from the first row to the last, once: rows before
-  // those that it asks for are never asked for again.
+  // Scans write. Read-only access computes points in one pass over the rows: rows before the
+  // requested ones are not needed again.
   if (!writable) {
     const auto page = static_cast<size_t>(getpagesize());
     const size_t done = start_row * array->row_bytes / page * page;

@@ -1,6 +1,6 @@
-// The coefficients of a JPEG of several scans (a progressive one), which libjpeg keeps whole until
-// the last scan has been read. Kept here, their memory is known before it is taken, and goes back
-// to the kernel row by row while the points are made of them: a decoder holds either the
+// Stores the coefficients of a JPEG with several scans (a progressive one), which libjpeg keeps
+// until it has read the last scan. Here the size of their memory is known in advance, and it is
+// returned to the kernel row by row while points are computed: a decoder holds either the
 // coefficients or the points, and not both.
 #pragma once
 
@@ -8,17 +8,17 @@
 #include <cstdint>
 #include <cstdio>
 
-// It needs size_t and FILE.
+// jpeglib.h needs size_t and FILE.
 #include <jpeglib.h>
 
 namespace spillway {
 
-// What they take of a picture whose header was read; 0 of one with a single scan.
+// Bytes of a picture's coefficients, after its header was read; 0 for a single scan.
 uint64_t JpegCoefficientBytes(const jpeg_decompress_struct& info);
 
-// Makes the object's memory manager keep its coefficients here. Call it after
-// jpeg_create_decompress; they go with jpeg_destroy_decompress. Memory that cannot be had is
-// libjpeg's own error (JERR_OUT_OF_MEMORY).
+// Makes the object's memory manager store its coefficients here. Call after jpeg_create_decompress;
+// jpeg_destroy_decompress frees them. A failed allocation is libjpeg's own error
+// (JERR_OUT_OF_MEMORY).
 void KeepJpegCoefficients(jpeg_decompress_struct* info);
 
 }  // namespace spillway

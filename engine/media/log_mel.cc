@@ -30,7 +30,8 @@ double HertzOf(double mel) {
                           : kLinearHertz * std::exp(kLogStep * (mel - kLinearMel));
 }
 
-// Sample `i` of the sound with half a window before and behind it, in which it is mirrored.
+// Index of sample `i` in a sound that is padded with its mirror image by half a window on both
+// sides.
 int64_t Mirrored(int64_t i, int64_t length) {
   const int64_t at = std::abs(i - kWindow / 2);
   return at < length ? at : 2 * (length - 1) - at;
@@ -38,7 +39,7 @@ int64_t Mirrored(int64_t i, int64_t length) {
 
 }  // namespace
 
-// Made once: FFTW's plans may be carried out by any thread, and made by one alone.
+// Created once: any thread may execute FFTW's plans, but only one may create them.
 struct LogMel::Transform {
   Transform() {
     std::vector<double> in(kWindow);
@@ -55,7 +56,7 @@ LogMel::LogMel(int64_t bands) : bands_(bands), transform_(std::make_unique<Trans
   for (int64_t i = 0; i < kWindow; ++i) {
     window_.push_back(0.5 - 0.5 * std::cos(2 * kPi * static_cast<double>(i) / kWindow));
   }
-  // Triangles between neighbours that are evenly spread over the scale, of the same area.
+  // Triangles between neighbours evenly spaced on the scale, of equal area.
   const double highest = MelOf(kSamplesPerSecond / 2);
   std::vector<double> edges;
   for (int64_t i = 0; i < bands + 2; ++i) {

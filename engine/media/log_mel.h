@@ -1,5 +1,5 @@
-// What speech models hear: the logarithm of a sound's energy by mel bands, 100 times a second. As
-// transformers' WhisperFeatureExtractor makes it.
+// Log-mel spectrograms, the input of speech models: 100 frames per second, as in transformers'
+// WhisperFeatureExtractor.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,25 @@
 
 namespace spillway {
 
-// Samples from one frame to the next, at kSpeechRate (engine/media/audio_file.h).
+// Samples between the starts of frames, at kSpeechRate (engine/media/audio_file.h).
 inline constexpr int64_t kMelHop = 160;
 
 // Immutable: any thread.
 class LogMel {
  public:
-  // `bands`: at least 1, as 80 or 128.
+  // `bands`: at least 1, typically 80 or 128.
   explicit LogMel(int64_t bands);
   ~LogMel();
 
   int64_t bands() const { return bands_; }
 
-  // The frames of a sound of frames * kMelHop samples, which is silent where `samples` ends and cut
-  // where it does not. `out` [bands, frames] fp32: log10 of each band's energy, at most 8 below the
-  // loudest, as (x + 4) / 4. Computed in double. REQUIRES: frames >= 2.
+  // The spectrogram of frames * kMelHop samples; `samples` is padded with silence or cut to that.
+  // `out` [bands, frames] fp32: log10 of each band's energy, limited to 8 below the maximum, as (x
+  // + 4) / 4. Computed in double. REQUIRES: frames >= 2.
   void Compute(absl::Span<const float> samples, int64_t frames, float* out) const;
 
  private:
-  // Weights of a band's frequencies, from `first` on.
+  // Weights of a band's frequencies, starting at `first`.
   struct Band {
     int64_t first = 0;
     std::vector<double> weights;

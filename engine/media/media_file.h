@@ -1,5 +1,5 @@
-// A file of a picture or a sound, read from its beginning by a library that decodes it: a plain
-// file and nothing else, as a pipe or a device may never answer or never end. One thread.
+// A picture or audio file that a library decodes. It must be a plain file, since a pipe or a device
+// may block or never end. One thread.
 #pragma once
 
 #include <cstddef>
@@ -15,21 +15,22 @@ namespace spillway {
 
 class MediaFile {
  public:
-  // kNotFound and what else opening says; kInvalidArgument where it is no plain file, or is empty.
+  // kNotFound and other errors of opening; kInvalidArgument for an empty file, or anything but a
+  // plain one.
   static absl::StatusOr<std::unique_ptr<MediaFile>> Open(const std::string& path);
 
   uint64_t size_bytes() const { return size_bytes_; }
   uint64_t offset() const { return offset_; }
-  // Beyond the end nothing is read.
+  // Sets the position; beyond the end nothing is read.
   void Seek(uint64_t offset) { offset_ = offset; }
 
-  // The next bytes, fewer only at the end of the file: 0 there, after an error, and where the work
-  // is to be given up (StopPatience).
+  // Reads the next bytes; fewer only at the end of the file. Returns 0 at the end, after an error,
+  // and after GivesUp.
   size_t Read(void* to, size_t bytes);
 
-  // Whether a signal asks to give the work up.
+  // Whether a signal asks to abandon the work (StopPatience).
   bool GivesUp() { return given_up_ = given_up_ || patience_.Ends(); }
-  // OK; kCancelled where it was given up; or why Read failed.
+  // OK; kCancelled after GivesUp; or the error of Read.
   absl::Status status() const;
 
  private:

@@ -16,34 +16,36 @@
 #include "io/base/format_bytes.h"
 #include "io/base/status.h"
 
-// After jpeglib.h.
+// jerror.h must follow jpeglib.h.
 #include <jerror.h>
 
 namespace spillway {
 namespace {
 
 constexpr int64_t kMostPoints = int64_t{1} << 25;  // 96 MiB of three channels
-constexpr int64_t kMostNarrow = 100;               // of resized ones the longer side is bounded
+// Bounds the longer side of a picture resized by the shorter one.
+constexpr int64_t kMostNarrow = 100;
 constexpr uint64_t kMostFileBytes = uint64_t{256} << 20;
-// Of a progressive JPEG, before its points take the memory: as much as the most points.
+// Memory of a progressive JPEG's coefficients, before its points: as much as the most points.
 constexpr uint64_t kMostCoefficientBytes = 3 * kMostPoints;
-// Encoders write 10 or so; each takes the time of a pass over all blocks, whatever it has.
+// Encoders write about 10; each takes a pass over all blocks, however little it has.
 constexpr int kMostScans = 100;
 constexpr size_t kBufferBytes = 64 << 10;
 constexpr char kPngSignature[] = "\x89PNG\r\n\x1a\n";
 constexpr char kJpegSignature[] = "\xff\xd8\xff";
 
-// What a library found in a file, or why it could not go on. Both libraries leave by longjmp, so
-// their calls stand in functions whose frames hold nothing that a destructor would have to see.
+// The result or error of a library. Both libraries return from errors by longjmp, so they are
+// called from functions without objects that need destruction.
 struct Decoded {
   MediaFile* file = nullptr;
-  Picture* picture = nullptr;  // null: only the header is read
+  Picture* picture = nullptr;  // null: reads only the header
   PictureSize size;
   std::string problem;
-  bool ended_early = false;  // the bytes end before the picture does
+  bool ended_early = false;  // the file is truncated
 };
 
-// Whether points of that size are to be read; otherwise there is a problem, or nobody wants them.
+// Whether points of that size are to be read; otherwise there is a problem, or only the size is
+// wanted.
 bool TakeSize(int64_t width, int64_t height, Decoded& out) {
   out.size = {width, height};
   if (width > kMostPoints / height) {
@@ -58,7 +60,7 @@ bool TakeSize(int64_t width, int64_t height, Decoded& out) {
   if (out.picture == nullptr) return false;
   out.picture->width = width;
   out.picture->height = height;
-  // Memory that is not touched before a row is there, when what it is made of can go.
+  // reserve() does not touch memory: rows become resident as their input is released.
   out.picture->points.reserve(static_cast<size_t>(width * height * 3));
   return true;
 }
@@ -69,7 +71,7 @@ uint8_t* NextRow(Decoded& out) {
   return &points.back() + 1 - 3 * out.size.width;
 }
 
-// libjpeg's view of a file, and what becomes of its errors.
+// libjpeg's access to a file, and its error handling.
 struct JpegSession {
   jpeg_error_mgr errors;
   jpeg_source_mgr source;
@@ -92,7 +94,7 @@ JpegSession& SessionOf(Info info) {
   std::longjmp(session.leave, 1);
 }
 
-// Of what libjpeg would go on from, filling in grey, a picture that is cut short is refused.
+// Refuses truncated pictures, which libjpeg would complete with grey.
 void NoteJpeg(j_common_ptr info, int level) {
   const int code = info->err->msg_code;
   if (level >= 0 || (code != JWRN_JPEG_EOF && code != JWRN_HIT_MARKER)) return;
@@ -105,7 +107,7 @@ boolean FillJpegBuffer(j_decompress_ptr info) {
   JpegSession& session = SessionOf(info);
   size_t bytes = session.out->file->Read(session.buffer, sizeof(session.buffer));
   if (session.out->file->GivesUp()) std::longjmp(session.leave, 1);
-  if (bytes == 0) {  // the end, as libjpeg's own sources put it
+  if (bytes == 0) {  // the end, as in libjpeg's own sources
     WARNMS(info, JWRN_JPEG_EOF);
     session.buffer[0] = 0xff;
     session.buffer[1] = JPEG_EOI;
@@ -116,7 +118,7 @@ boolean FillJpegBuffer(j_decompress_ptr info) {
   return TRUE;
 }
 
-// Of what an application has put into the file nothing is read.
+// Skips application data.
 void SkipJpegBytes(j_decompress_ptr info, long bytes) {
   jpeg_source_mgr& source = SessionOf(info).source;
   if (bytes <= 0) return;
@@ -216,7 +218,7 @@ void ReadPngRows(png_structp png, png_infop info, Decoded& out) {
   png_set_gray_to_rgb(png);
   const int passes = png_set_interlace_handling(png);
   png_read_update_info(png, info);
-  // Every pass of an interlaced picture goes over all rows.
+  // Every pass of an interlaced picture covers all rows.
   uint8_t* const points = NextRow(out);
   const int64_t row_bytes = 3 * out.size.width;
   for (int64_t y = 1; y < out.size.height; ++y) NextRow(out);
@@ -240,7 +242,7 @@ void DecodePng(PngSession& session, Decoded& out) {
     return;
   }
   png_set_read_fn(png, &session, ReadPngBytes);
-  // Of texts, profiles and whatever else a picture carries nothing is kept or inflated.
+  // Texts, profiles and other chunks are neither kept nor inflated.
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_read_info(png, info);
   if (png_get_bit_depth(png, info) == 16) {

@@ -8,7 +8,7 @@ namespace spillway {
 namespace {
 
 constexpr int64_t kSidePerBorder = 8;
-// Streams of their own: those of parameters are hashes of names, those of masks keyed otherwise.
+// A stream apart from parameters' (hashes of names) and masks' (another key).
 constexpr uint64_t kAugmentStream = 0x70696374'00000000;
 
 }  // namespace

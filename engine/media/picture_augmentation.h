@@ -1,5 +1,5 @@
-// What training changes about a picture, at random: where it is cut, and which side is left.
-// A function of (seed, draw), so the same on resume, on any rank and in any placement.
+// Random changes to training pictures: crops and mirroring. A function of (seed, draw), so it is
+// the same on resume, on any rank and in any placement.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@ namespace spillway {
 
 enum class Augment {
   kNone,
-  // Cut somewhere out of the picture with black points around it, an eighth of a side wide (of
-  // CIFAR's four), in its own size; and mirrored, or not.
+  // A random crop of the original size from the picture with a black border of an eighth of a side
+  // (4 for CIFAR), mirrored with probability 1/2.
   kCropFlip,
 };
 
 struct AugmentKey {
   uint64_t seed = 0;
-  int64_t draw = 0;  // of all that the run draws (Dataset::Draw)
+  int64_t draw = 0;  // index among all draws of the run (Dataset::Draw)
 };
 
 Picture CropAndFlip(const Picture& picture, const AugmentKey& key);

@@ -15,13 +15,13 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kMostSide = 4096;
-// ConvNextImageProcessor's: smaller pictures are cut from somewhat larger ones.
+// ConvNextImageProcessor's threshold: smaller pictures are cropped from slightly larger ones.
 constexpr int64_t kWholeFrom = 384;
 constexpr double kUsualCropShare = 224.0 / 256;
 
 // --- Reading
 
-// A number, or {"height": .., "width": ..}; {"shortest_edge": ..} into `shortest`.
+// Reads a number, or {"height": .., "width": ..}; {"shortest_edge": ..} into `shortest`.
 void ReadSides(ConfigReader& reader, const char* key, PictureSize* size, int64_t* shortest) {
   const json* const found = reader.Find({key});
   if (found == nullptr) return;
@@ -74,7 +74,7 @@ void ReadFilter(ConfigReader& reader, ResizeFilter* filter) {
   reader.Refuse("resample", *found, "0 (nearest), 2 (bilinear) or 3 (bicubic)");
 }
 
-// How ConvNextImageProcessor comes to pictures of that many points a side.
+// Sets the resize and crop of ConvNextImageProcessor for pictures of `side` points.
 void FitAsConvNext(int64_t side, double crop_share, PictureProcessing& processing) {
   processing.size = {side, side};
   processing.shorter_side =
@@ -109,7 +109,7 @@ void ReadFit(ConfigReader& reader, const std::string& type, int64_t side,
   if (crops) {
     if (crop.width == 0) crop = {224, 224};
     processing.size = crop;
-    const bool whole = shortest == 0;  // resized whole before, as DeiTImageProcessor does
+    const bool whole = shortest == 0;  // resized as a whole first, like in DeiTImageProcessor
     const int64_t shorter = whole ? std::min(size.width, size.height) : shortest;
     if (shorter < std::max(crop.width, crop.height) || (whole && size.width != size.height)) {
       return reader.Unsupported(
@@ -140,7 +140,7 @@ double Cubic(double x) {
   return 0;
 }
 
-// Which points make one, and how much each counts.
+// The input points of an output point, and their weights.
 struct PointWeights {
   int64_t first = 0;
   std::vector<int32_t> weights;
@@ -175,7 +175,7 @@ uint8_t Clipped(int32_t sum) {
   return static_cast<uint8_t>(std::clamp(sum >> kPrecisionBits, 0, 255));
 }
 
-// Along one side of pictures: [outer][side][inner] values become [outer][new_side][inner].
+// Resizes along one side: [outer][side][inner] values become [outer][new_side][inner].
 std::vector<uint8_t> Along(const std::vector<uint8_t>& values, int64_t outer, int64_t side,
                            int64_t new_side, ResizeFilter filter) {
   const int64_t inner = static_cast<int64_t>(values.size()) / (outer * side);

@@ -1,7 +1,7 @@
-// What a model is given of a picture: a part of it, resized, as numbers. Read from a
-// preprocessor_config.json as transformers' image processors do it (ConvNextImageProcessor, which
-// ResNet's checkpoints name, and those that resize, crop and normalise, such as ViT's and CLIP's).
-// Pure functions of values.
+// Preprocessing of pictures for a model: resize, crop, normalise. It is read from a
+// preprocessor_config.json with the semantics of transformers' image processors
+// (ConvNextImageProcessor, which ResNet's checkpoints name, and those that resize, crop and
+// normalise, such as ViT's and CLIP's). Pure functions of values.
 #pragma once
 
 #include <cstdint>
@@ -19,45 +19,45 @@ namespace spillway {
 enum class ResizeFilter { kNearest = 0, kBilinear = 2, kBicubic = 3 };  // Pillow's numbers
 
 struct PictureProcessing {
-  // First the picture is resized: its shorter side to so many points, the other in proportion, or
-  // both of them to so many; or it whole to `size`, where that is 0.
+  // Step 1: resize the shorter side to this many points and the other in proportion, or both sides
+  // to it. 0: resize the whole picture to `size`.
   int64_t shorter_side = 0;
   bool keeps_proportions = true;
   ResizeFilter filter = ResizeFilter::kBicubic;
-  // Then the middle of this size is taken.
+  // Step 2: crop the centre to this size.
   PictureSize size;
-  // Then each channel is (value * scale - mean) / std.
+  // Step 3: each channel becomes (value * scale - mean) / std.
   double scale = 1.0 / 255;
-  std::vector<double> mean = {0.5}, std = {0.5};  // [channel]; of all where there is one
-  nlohmann::json original = nullptr;              // the file's keys, where they mean the same
+  std::vector<double> mean = {0.5}, std = {0.5};  // [channel]; one value applies to all
+  nlohmann::json original = nullptr;              // the file's keys, if they mean the same
 };
 
-// Of a directory's preprocessor_config.json; none where it has no such file. `side` above 0:
-// pictures get that many points a side instead, and what they are resized to before changes in
-// proportion. kInvalidArgument, "FILE:LINE: ...", for what makes no sense or is not built.
+// The preprocessing in a directory's preprocessor_config.json; none without that file. `side` above
+// 0 replaces the size of pictures, and the size before the crop changes in proportion.
+// kInvalidArgument, "FILE:LINE: ...", for invalid or unsupported values.
 absl::StatusOr<std::optional<PictureProcessing>> ReadPictureProcessing(const std::string& directory,
                                                                        int64_t side);
 absl::StatusOr<PictureProcessing> ParsePictureProcessing(const JsonDocument& document,
                                                          int64_t side);
 
-// Of pictures that are `side` x `side` already, or resized to that whole.
+// Resizes the whole picture to `side` x `side`.
 PictureProcessing PlainProcessing(int64_t side);
 
-// The middle of pictures of any size, as ConvNextImageProcessor takes it.
+// Crops the centre of pictures of any size, like ConvNextImageProcessor.
 PictureProcessing MiddleProcessing(int64_t side);
 
-// A preprocessor_config.json that means the same to transformers and to ParsePictureProcessing.
+// A preprocessor_config.json with the same meaning to transformers and to ParsePictureProcessing.
 nlohmann::json ToJson(const PictureProcessing& processing, int64_t channels);
 
-// Resized and cropped.
+// Resizes and crops a picture.
 Picture Fit(const PictureProcessing& processing, Picture picture);
 
-// As Pillow's passes do it, bit for bit (13 and later may take the second first): over as many
-// points as the scale asks for, across and then down, each rounded to 8 bits.
+// Resizes like Pillow, bit for bit (13 and later may do the second pass first): horizontally, then
+// vertically, with a filter whose support follows the scale, rounded to 8 bits after each pass.
 Picture Resize(const Picture& picture, PictureSize to, ResizeFilter filter);
 
-// [channels][height][width] numbers. REQUIRES: as many channels as processing has means, or it has
-// one.
+// Writes [channels][height][width] numbers to `out`. REQUIRES: processing has one mean, or one per
+// channel.
 void Normalise(const PictureProcessing& processing, const Picture& picture, float* out);
 
 }  // namespace spillway

@@ -75,7 +75,7 @@ absl::Status Resampler::Process(const float* samples, size_t count, std::vector<
     converted->resize(begin + made);
     if (error != nullptr) return absl::InternalError(absl::StrCat("soxr failed: ", error));
     used += taken;
-    // At the end (no samples) soxr gives what it still holds, until it gives nothing more.
+    // At the end (no samples) soxr returns its buffered output, until it returns nothing.
     if (samples == nullptr ? made == 0 : used == count) return absl::OkStatus();
   }
 }

@@ -9,9 +9,9 @@ namespace spillway {
 namespace {
 
 constexpr int64_t kHush = kSpeechRate / 10;     // samples whose energy is compared
-constexpr int64_t kSkipped = kSpeechRate * 10;  // read at a time to get on
+constexpr int64_t kSkipped = kSpeechRate * 10;  // skipped in reads of this size
 
-// The middle of the quietest kHush samples in [from, end); `end` where there are fewer.
+// The middle of the quietest kHush samples in [from, end); `end` if there are fewer.
 int64_t QuietestAfter(int64_t from, int64_t end, const std::vector<float>& samples) {
   int64_t best = end;
   double least = 0;
@@ -32,7 +32,7 @@ int64_t QuietestAfter(int64_t from, int64_t end, const std::vector<float>& sampl
 absl::StatusOr<std::vector<SoundWindow>> CutSound(const std::string& path, int64_t longest) {
   ASSIGN_OR_RETURN(const auto file, AudioFile::Open(path));
   std::vector<SoundWindow> windows;
-  std::vector<float> samples;  // from the next window's first on; one more than it may have
+  std::vector<float> samples;  // from the next window's start on; one more than it may have
   for (int64_t first = 0; true;) {
     RETURN_IF_ERROR(file->Read(longest + 1 - static_cast<int64_t>(samples.size()), &samples));
     const auto left = static_cast<int64_t>(samples.size());

@@ -1,4 +1,4 @@
-// Sounds of any length in pieces that a speech model hears at once.
+// Cuts audio of any length into windows that a speech model can process.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +18,21 @@ struct SoundWindow {
   int64_t first = 0, count = 0;
 };
 
-// Windows of at most `longest` samples, side by side, that have all of the file's sound. One that
-// is followed by another ends where the last sixth of it is quietest. Memory does not depend on the
-// file. kInvalidArgument as of AudioFile, and for a file without sound.
+// Cuts a file into contiguous windows of at most `longest` samples. A window that is followed by
+// another ends at the quietest place of its last sixth. Memory does not depend on the file.
+// kInvalidArgument as in AudioFile, and for a file without audio.
 absl::StatusOr<std::vector<SoundWindow>> CutSound(const std::string& path, int64_t longest);
 
-// Reads windows; quickly where they come in their order. One thread.
+// Reads windows; efficient if they are in order. One thread.
 class SoundReader {
  public:
-  // [bands, frames] of the window, as LogMel makes them.
+  // [bands, frames] of the window, from LogMel.
   absl::StatusOr<std::vector<float>> Frames(const SoundWindow& window, const LogMel& mel,
                                             int64_t frames);
 
  private:
   std::unique_ptr<AudioFile> file_;
-  std::string path_;  // the file's
+  std::string path_;  // of the current file
   int64_t at_ = 0;    // its next sample
 };
 

@@ -19,7 +19,7 @@ absl::StatusOr<NamePattern> ParsePattern(const char* flag, const std::string& te
   if (!pattern.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(flag, " ", pattern.status().message()));
   }
-  std::string examples;  // a name of each of the first units
+  std::string examples;  // one name from each of the first units
   for (size_t u = 0; u < model.units.size(); ++u) {
     const auto& parameters = model.units[u].parameters;
     for (const ParameterDescription& parameter : parameters) {
@@ -37,7 +37,7 @@ absl::StatusOr<NamePattern> ParsePattern(const char* flag, const std::string& te
 absl::Status FreezeParameters(const std::function<bool(const std::string&)>& frozen,
                               ModelDescription& model) {
   const int units = static_cast<int>(model.units.size());
-  std::vector<int> part_of(units, -1);  // [unit] its part, where it has one
+  std::vector<int> part_of(units, -1);  // [unit] its frozen part, if it has one
   for (int u = 0; u < units; ++u) {
     UnitDescription& unit = model.units[u];
     const auto is_frozen = [&](const ParameterDescription& p) { return frozen(p.name); };

@@ -1,4 +1,4 @@
-// Parameters that are read and never updated.
+// Freezes parameters: they are read and never updated.
 #pragma once
 
 #include <functional>
@@ -10,13 +10,13 @@
 
 namespace spillway {
 
-// Freezes the parameters that `frozen` picks by name, and lays out all of them. kInvalidArgument
-// where none is left to be trained. REQUIRES: nothing is frozen yet.
+// Freezes the parameters whose names `frozen` accepts, and lays out all parameters.
+// kInvalidArgument if none is left to train. REQUIRES: no parameter is frozen yet.
 absl::Status FreezeParameters(const std::function<bool(const std::string&)>& frozen,
                               ModelDescription& model);
 
-// Those that the rule picks, and `also` of others. kInvalidArgument for what is no regular
-// expression, or is found in no name.
+// Freezes the parameters that the rule selects, and those that `also` accepts. kInvalidArgument for
+// an invalid regular expression, or one that matches no name.
 absl::Status FreezeParameters(const FreezeRule& rule,
                               const std::function<bool(const std::string&)>& also,
                               ModelDescription& model);

@@ -32,7 +32,7 @@ GraphPlan PlanGraphs(const std::vector<Tier>& inputs, const GraphCosts& costs,
   const uint64_t room = room_bytes - std::min(room_bytes, costs.reuse_bytes);
   std::vector<int> order;
   for (int unit = units - 2; unit >= 0; --unit) order.push_back(unit);
-  // By seconds a byte, without dividing: a graph may take nothing.
+  // Compares seconds per byte without dividing: a graph may take 0 bytes.
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
     return costs.seconds_saved[a] * static_cast<double>(costs.bytes[b]) >
            costs.seconds_saved[b] * static_cast<double>(costs.bytes[a]);

@@ -1,6 +1,6 @@
-// Which units keep their forward's graph (its activations) until their backward, and which
-// are computed again there. Decided before the run: the device memory that nothing else needs
-// is spent where a byte saves most seconds. Pure functions of values; any thread.
+// Plans which units keep their forward's graph (its activations) until their backward; the others
+// recompute it there. Decided before the run: spare device memory goes to the units that save most
+// seconds per byte. Pure functions of values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace spillway {
 
-// What keeping would take and save, by unit, of a whole step; 0 of the last, whose loss has
-// no backward of its own. Empty where it is not known.
+// Memory and time of keeping graphs in a step, by unit; 0 for the last unit, whose loss has no
+// backward of its own. Empty if unknown.
 struct GraphCosts {
-  std::vector<uint64_t> bytes;        // of the device, from the forward to the backward
-  std::vector<double> seconds_saved;  // of the backward, which recomputes nothing then
-  // What the allocator holds beyond the peak so that every op finds its blocks again: kept
-  // graphs must not squeeze it out.
+  std::vector<uint64_t> bytes;        // device memory from the forward to the backward
+  std::vector<double> seconds_saved;  // of the backward, which recomputes nothing
+  // Memory that the allocator holds beyond the peak, so that every op reuses its blocks; kept
+  // graphs must leave it alone.
   uint64_t reuse_bytes = 0;
 };
 
 struct GraphPlan {
   std::vector<bool> keeps;   // [unit]
-  uint64_t bytes = 0;        // of device memory, at the turn from forward to backward
+  uint64_t bytes = 0;        // of device memory, between forward and backward
   double seconds_saved = 0;  // of a step's backward
 
   int kept() const;
@@ -31,8 +31,8 @@ struct GraphPlan {
   std::string Summary() const;
 };
 
-// In `room_bytes` of device memory; a unit's input, which its graph has, must be on the device.
-// Equal units are kept from the last one on, whose graphs live shortest.
+// Selects units within `room_bytes` of device memory. A unit's input, which its graph holds, must
+// be on the device. Among equal units later ones are preferred: their graphs live shortest.
 GraphPlan PlanGraphs(const std::vector<Tier>& inputs, const GraphCosts& costs, uint64_t room_bytes);
 
 }  // namespace spillway

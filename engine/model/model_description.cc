@@ -28,7 +28,7 @@ bool ReadIndex(const nlohmann::json& json, uint64_t most, uint64_t* value) {
   return *value <= most;
 }
 
-// kNone is no way to pack.
+// kNone is refused.
 bool ReadPacking(const nlohmann::json& json, ParameterDescription* parameter) {
   const auto format = PackedFormatFromName(json.at("format").get<std::string>());
   uint64_t word_bytes = 0;
@@ -42,7 +42,7 @@ bool ReadPacking(const nlohmann::json& json, ParameterDescription* parameter) {
   return true;
 }
 
-// The `i`-th of `list`, as `describe` says it; "" where the list is shorter.
+// The description of the `i`-th element of `list`; "" if the list is shorter.
 template <typename T, typename Describe>
 std::string TextOf(const std::vector<T>& list, size_t i, Describe describe) {
   return i < list.size() ? describe(list[i]) : "";
@@ -106,7 +106,7 @@ ParameterPlace ModelDescription::PlaceOf(int unit, int i) const {
 
 uint64_t ModelDescription::TrainedElements(int unit) const {
   if (units[unit].frozen) return 0;
-  uint64_t count = 0;  // frozen ones of it are in a part
+  uint64_t count = 0;  // its frozen parameters that are in a part
   for (const ParameterDescription& parameter : units[unit].parameters) count += parameter.elements;
   return count;
 }
@@ -116,7 +116,7 @@ int ModelDescription::first_backward() const {
 }
 
 absl::Status LayOutParameters(ModelDescription& model) {
-  std::map<std::string, const UnitDescription*> units;  // by their parameters' names
+  std::map<std::string, const UnitDescription*> units;  // by the names of their parameters
   for (UnitDescription& unit : model.units) {
     uint64_t offset = 0;
     for (ParameterDescription& parameter : unit.parameters) {
@@ -174,7 +174,7 @@ bool IsSparedByTrainer(const std::string& name) {
     if (absl::StrContains(lower, part)) return true;
   }
   for (const absl::string_view part : absl::StrSplit(lower, '.')) {
-    // GPT-2's ln_1, ln_2 and ln_f are known by their class there.
+    // Trainer knows GPT-2's ln_1, ln_2 and ln_f by their class.
     if (part == "norm" || absl::EndsWith(part, "_norm") || absl::StartsWith(part, "ln_")) {
       return true;
     }

@@ -1,6 +1,5 @@
-// A model without its arithmetic: names, shapes and where each parameter lies in its
-// unit's flat range. What the layout, the schedule, digests and exports are made from.
-// Plain values; any thread.
+// A model without its arithmetic: names, shapes, and the position of each parameter in its unit's
+// flat range. Layout, schedule, digests and exports are made from it. Plain values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -21,23 +20,22 @@ struct ParameterDescription {
   std::string name;
   std::vector<int64_t> shape;
   uint64_t elements = 1;
-  uint64_t offset = 0;  // of its first word in the unit's flat range
-  // Of commits it is known where the matrix is packed.
+  uint64_t offset = 0;  // the first word in the unit's flat range
+  // In commits it is recorded for packed matrices only.
   LinearWeight linear = LinearWeight::kNone;
-  // A frozen matrix may be packed: [out, in], whichever way it is declared.
+  // The format of a frozen matrix that is packed: [out, in], however it is declared.
   Packing packing = {};
-  // What it takes of the flat range, each of the run's dtype: elements, or those that hold what is
-  // packed.
+  // Length in the flat range, in words of the run's dtype: the elements, or the packed bytes.
   uint64_t words = 1;
 
-  // REQUIRES: it is packed.
+  // REQUIRES: the matrix is packed.
   PackedShape packed_shape() const;
 };
 
-// What it describes of a parameter that a unit declares.
+// The description of a parameter that a unit declares.
 ParameterDescription Describe(const ParameterSpec& parameter);
 
-// Where a parameter is: of units, and of that one's parameters.
+// The position of a parameter: its unit, and its index there.
 struct ParameterPlace {
   int unit = 0;
   int parameter = 0;
@@ -48,37 +46,37 @@ struct UnitDescription {
   std::vector<ParameterDescription> parameters = {};
   std::vector<int> borrows = {};  // other units whose parameters it reads
   uint64_t flat_parameters = 0;   // length of the flat range in words, gaps counted
-  // Its parameters are read and never updated.
+  // All of its parameters are read and never updated.
   bool frozen = false;
-  // These are the frozen parameters of that unit, the others of which are trained; -1: it computes.
+  // The unit whose frozen parameters these are, while its others are trained; -1: an ordinary unit.
   int part_of = -1;
-  // Of a unit with such a part: where its parameters are, in the order in which it declares them.
+  // In a unit with such a part: the position of each parameter, in the order of declaration.
   std::vector<ParameterPlace> places = {};
 };
 
 struct ModelDescription {
-  // Those that compute, of which the last one has the loss; behind them parts of theirs, which
-  // they borrow.
+  // The units that compute, the last of which has the loss; then the frozen parts, which units
+  // borrow.
   std::vector<UnitDescription> units;
 
   int num_computing() const;
   uint64_t parameter_count() const;
   uint64_t trained_parameter_count() const;
-  // The parameters that a unit which computes declares, where the i-th is, and the elements of
-  // those that are trained.
+  // For a unit that computes: the number of declared parameters, the position of the i-th, and the
+  // number of trained elements.
   int NumParameters(int unit) const;
   ParameterPlace PlaceOf(int unit, int i) const;
   uint64_t TrainedElements(int unit) const;
-  // The first unit that reads what is trained: the backward ends with it.
+  // The first unit that reads trained parameters; the backward ends with it.
   int first_backward() const;
 };
 
-// Parameters start at multiples of this many elements: 64 bytes at 2 bytes each, so
-// that vectorised kernels see the same alignment wherever a unit is placed.
+// Parameters start at multiples of this many elements: 64 bytes at 2 bytes each, so that vectorised
+// kernels see the same alignment wherever a unit is placed.
 inline constexpr uint64_t kParameterStartAlignment = 32;
 
-// Fills elements, words, offsets and flat_parameters from names and shapes. kInvalidArgument
-// for a negative or overflowing shape, or a name used twice.
+// Fills elements, words, offsets and flat_parameters from names and shapes. kInvalidArgument for a
+// negative or overflowing shape, or a duplicate name.
 absl::Status LayOutParameters(ModelDescription& model);
 
 ScheduleModel DescribeSchedule(const ModelDescription& model);
@@ -86,35 +84,35 @@ ScheduleModel DescribeSchedule(const ModelDescription& model);
 StateLayout DescribeState(const ModelDescription& model, const OptimizerSpec& optimizer,
                           DType dtype, uint64_t tile_parameters);
 
-// Whether Trainer.get_decay_parameter_names (transformers 5.24) leaves a parameter out: one whose
-// name says that it is a bias (also T5's of distances, a matrix) or a layer norm's. The running
-// norms of a ResNet are none there.
+// Whether Trainer.get_decay_parameter_names (transformers 5.24) excludes a parameter from weight
+// decay: names of biases (T5's relative bias included) and of layer norms. ResNet's batch norms are
+// not excluded.
 bool IsSparedByTrainer(const std::string& name);
 
-// The ranges that weight decay touches, by unit.
+// The ranges with weight decay, by unit.
 std::vector<std::vector<ParameterRange>> DecayedRanges(const ModelDescription& model,
                                                        OptimizerSpec::Decay decay);
 
-// Every trained tensor as a matrix, by unit, in the order of its ranges (Decay::kAll).
+// Every trained tensor as a matrix, by unit, in the order of the ranges (Decay::kAll).
 std::vector<std::vector<FactoredTensor>> FactoredTensors(const ModelDescription& model);
 
-// A run of one parameter's words inside a stretch of a unit's flat range.
+// A run of one parameter's words within a stretch of a unit's flat range.
 struct ParameterPiece {
   int parameter = 0;           // index in the unit
-  uint64_t first_element = 0;  // of the parameter, or the first word of a packed one
+  uint64_t first_element = 0;  // in the parameter; the first word if it is packed
   uint64_t count = 0;
   uint64_t offset = 0;  // in the stretch
 };
 
-// The pieces of [begin, begin + count) of a unit's flat range, in order; gaps between
-// parameters are left out.
+// The pieces of [begin, begin + count) of a unit's flat range, in order, without the gaps between
+// parameters.
 std::vector<ParameterPiece> PiecesOf(const UnitDescription& unit, uint64_t begin, uint64_t count);
 
-// That a run of `now` can go on from a commit of `committed`: the units, their parameters, shapes
-// and what is frozen are the same. kInvalidArgument that names the first difference.
+// Checks that a run of `now` can resume from a commit of `committed`: units, parameters, shapes and
+// frozen parameters are the same. kInvalidArgument names the first difference.
 absl::Status CheckSameModel(const ModelDescription& committed, const ModelDescription& now);
 
-// For the commit: what inspect and export need to know of the model.
+// The part of the description that a commit records for inspect and export.
 nlohmann::json ToJson(const ModelDescription& model);
 absl::StatusOr<ModelDescription> ModelDescriptionFromJson(const nlohmann::json& json);
 

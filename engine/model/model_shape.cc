@@ -7,7 +7,7 @@
 namespace spillway {
 namespace {
 
-// Adds to one unit.
+// Appends parameters to one unit.
 class UnitBuilder {
  public:
   UnitBuilder(ModelShape& shape, const std::string& name) {
@@ -91,7 +91,7 @@ void DescribeOtherUnits(ModelShape& shape) {
     unit.Linear(prefix + "value", keys, d, false);
     unit.Linear(prefix + "output", d, queries, false);
     if (shape.experts > 1) unit.Linear(prefix + "router", shape.experts, d, false);
-    // Experts lie side by side in one tensor.
+    // Experts are concatenated in one tensor.
     const auto matrix = [&](const std::string& name, int64_t out, int64_t in) {
       if (shape.experts == 1) return unit.Linear(prefix + name, out, in, false);
       unit.Add(prefix + name + ".weight", {shape.experts, out, in});

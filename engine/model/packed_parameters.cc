@@ -8,7 +8,7 @@
 namespace spillway {
 namespace {
 
-// Declared rows that are unpacked at once where they are packed as columns.
+// Declared rows that are unpacked at once if they are packed as columns.
 constexpr uint64_t kBand = 64;
 
 }  // namespace
@@ -26,7 +26,7 @@ void PackFrozenMatrices(const Packing& packing, ModelDescription& model,
       parameter.packing = packing;
     }
   }
-  SPILLWAY_CHECK(LayOutParameters(model).ok());  // it could be before
+  SPILLWAY_CHECK(LayOutParameters(model).ok());  // valid, since it was laid out before
 }
 
 bool HasPacked(const UnitDescription& unit) {
@@ -44,7 +44,7 @@ ModelDescription WithWordsOf(uint32_t word_bytes, ModelDescription model) {
       if (parameter.packing.any()) parameter.packing.word_bytes = word_bytes;
     }
   }
-  SPILLWAY_CHECK(LayOutParameters(model).ok());  // it could be before
+  SPILLWAY_CHECK(LayOutParameters(model).ok());  // valid, since it was laid out before
   return model;
 }
 
@@ -67,7 +67,7 @@ void UnpackElements(const ParameterDescription& parameter, const char* packed, u
   std::vector<float> band;
   while (count > 0) {
     const uint64_t row = first / columns, column = first % columns;
-    // Whole rows where it begins with one, otherwise the rest of this one.
+    // Whole rows if the range starts with one, otherwise the rest of this row.
     const uint64_t rows = column > 0 ? 1 : std::clamp<uint64_t>(count / columns, 1, kBand);
     const uint64_t some = std::min(count, rows * columns - column);
     const uint64_t each = rows == 1 ? some : columns;

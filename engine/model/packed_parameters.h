@@ -9,23 +9,24 @@
 
 namespace spillway {
 
-// Packs the matrices of `model` that are frozen and that UnitContext::Linear multiplies by, but
-// for those of the loss, whose logits need all their digits (bitsandbytes leaves them as well).
-// `names`: of those alone that it has; null: of all. REQUIRES: the model is laid out.
+// Packs the frozen matrices of `model` that UnitContext::Linear multiplies by, except the loss's:
+// logits need full precision (bitsandbytes leaves them as well). `names`: the matrices to pack;
+// null: all. REQUIRES: the model is laid out.
 void PackFrozenMatrices(const Packing& packing, ModelDescription& model,
                         const std::set<std::string>* names = nullptr);
 
-// Whether any is.
+// Whether any parameter is packed.
 bool HasPacked(const UnitDescription& unit);
 bool AnyPacked(const ModelDescription& model);
 
-// The same model in a dtype of so many bytes.
+// A copy of `model` for a dtype of `word_bytes` bytes.
 ModelDescription WithWordsOf(uint32_t word_bytes, ModelDescription model);
 
-// Bytes of all weights, in a dtype of so many.
+// Bytes of all weights in a dtype of `dtype_bytes` bytes.
 uint64_t WeightBytes(const ModelDescription& model, uint32_t dtype_bytes);
 
-// Elements [first, first + count) of a packed parameter, row-major as it is declared, in fp32.
+// Writes elements [first, first + count) of a packed parameter to `out` in fp32, row-major as
+// declared.
 void UnpackElements(const ParameterDescription& parameter, const char* packed, uint64_t first,
                     uint64_t count, float* out);
 

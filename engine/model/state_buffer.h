@@ -1,5 +1,5 @@
-// A tensor that forwards change and no update does, such as BatchNorm's running statistics. Small,
-// so that it goes where the run's other small state goes. Plain values; any thread.
+// A tensor that forwards change and updates do not, such as BatchNorm's running statistics. It is
+// small, and kept with the run's other small state. Plain values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@
 namespace spillway {
 
 struct StateBuffer {
-  std::string name;            // of no parameter's and no other buffer's
+  std::string name;            // unique among parameters and buffers
   std::vector<int64_t> shape;  // empty: a scalar
   std::vector<float> values;   // row-major
-  bool whole = false;          // whole numbers, which files have as int64
+  bool whole = false;          // whole numbers, stored as int64 in files
 
   friend bool operator==(const StateBuffer&, const StateBuffer&) = default;
 };
 
-// Values as the numbers that their bits are, so that none is rounded, or is none in JSON.
+// Values are written as the integers of their bits: exact, and NaN and infinity fit into JSON.
 nlohmann::json ToJson(const std::vector<StateBuffer>& buffers);
-// kDataLoss for what ToJson would not have written.
+// kDataLoss for JSON that ToJson does not write.
 absl::StatusOr<std::vector<StateBuffer>> StateBuffersFromJson(const nlohmann::json& json);
 
 }  // namespace spillway

@@ -1,7 +1,6 @@
-// The seam between the engine's step and whatever does a model's arithmetic.
-//
-// The trainer walks a schedule and knows no tensor; behind this interface LibTorch
-// computes (engine/torch/model_compute.h), or a stub in tests. Compute thread only.
+// The interface between a training step and a model's arithmetic. The trainer walks a schedule and
+// knows no tensor; LibTorch (engine/torch/model_compute.h) or a test's stub computes. Compute
+// thread only.
 #pragma once
 
 #include <algorithm>
@@ -20,38 +19,39 @@
 
 namespace spillway {
 
-// The device memory of a step beside weights and gradient sums.
+// Device memory of a step, without weights and gradient sums.
 struct ComputeMemory {
-  // What it takes wherever activations are kept between a unit's forward and its backward:
-  // data, one unit's inputs and gradients of all micro-batches, and the largest op.
+  // The part that does not depend on where activations are kept: data, one unit's inputs and
+  // gradients of all micro-batches, and the largest op.
   uint64_t working_bytes = 0;
-  // [unit] Its inputs of all micro-batches, kept that long; 0 of the first unit, whose inputs
-  // are the data, and the last, which has no backward of its own. Empty: working_bytes has them.
+  // [unit] Inputs of all micro-batches, kept from the forward to the backward; 0 for the first
+  // unit, whose inputs are the data, and the last, which has no backward of its own. Empty: part of
+  // working_bytes.
   std::vector<uint64_t> input_bytes = {};
-  uint64_t in_flight_bytes = 0;  // of one unit's inputs, in working_bytes
-  // In how many parts the loss takes a micro-batch: each adds a term to its weights' gradients.
+  uint64_t in_flight_bytes = 0;  // one unit's inputs, part of working_bytes
+  // Number of chunks of a micro-batch in the loss; each adds a term to its weights' gradients.
   int64_t loss_chunks = 1;
 
-  // With all of them on the device.
+  // Memory if all inputs stay on the device.
   uint64_t total_bytes() const {
     return std::accumulate(input_bytes.begin(), input_bytes.end(), working_bytes);
   }
 };
 
-// What computing takes, found before step 1.
+// Measurements of the model's compute, made before step 1.
 struct DryRun {
   ComputeMemory memory = {};
-  // Seconds of a step's ops, by unit: the forwards of all micro-batches; their recomputed
-  // backwards, of the last unit the loss and its backward. Empty where they were not taken.
+  // [unit] Seconds per step: the forward of all micro-batches, and their backward with recompute
+  // (for the last unit: the loss and its backward). Empty if not measured.
   std::vector<double> forward_seconds;
   std::vector<double> backward_seconds;
   GraphCosts graphs = {};
-  // Of the first unit's parameters a step's batch looks up so many rows, each as often as it
-  // occurs; 0: that unit reads all of them.
+  // Rows of the first unit's parameters that a step's batch looks up, repeats included; 0: the unit
+  // reads all of them.
   int64_t rows_looked_up = 0;
 };
 
-// The evaluation's samples [begin, end) of a rank: equal runs, the last ones shorter.
+// The evaluation samples [begin, end) of a rank: equal shares, the last ones shorter.
 struct EvaluationShare {
   int64_t begin = 0;
   int64_t end = 0;
@@ -65,51 +65,50 @@ class StepCompute {
  public:
   virtual ~StepCompute() = default;
 
-  // Runs each kind of unit on this run's shapes, with zeros for weights.
+  // Runs each kind of unit on this run's shapes, with weights of zeros.
   virtual absl::StatusOr<DryRun> MeasureNeeds() = 0;
 
-  // The graphs of these units' forwards are kept until their backwards, in every training
-  // step from now on. None without it. Changes no bit of any result.
+  // From now on, training steps keep the graphs of these units' forwards until their backwards; by
+  // default none. Results do not change in any bit.
   virtual void KeepGraphs(std::vector<bool> units) {}
 
-  // Samples of an epoch, of all ranks; 0: not known.
+  // Samples per epoch, over all ranks; 0: unknown.
   virtual int64_t training_samples() const { return 0; }
 
   // Loads the micro-batches of step `step` (from 1). `loss_scale` multiplies the loss.
   virtual absl::Status BeginTrain(int64_t step, double loss_scale) = 0;
 
-  // What step `step` reads of its first unit, which is laid out so, where that is a part of it;
-  // reads the step's data unless it is the one begun last.
+  // The part of the first unit, laid out by `layout`, that step `step` reads, if not all of it.
+  // Reads the step's data unless the step has just begun.
   virtual absl::StatusOr<FirstRead> ReadFirst(int64_t step, const StateLayout& layout) {
     return FirstRead();
   }
 
-  // Loads samples [first, first + count) of the evaluation data, in order. One that does not
-  // begin with the first sample of this rank's share goes on with the one before it. May be none.
+  // Loads evaluation samples [first, first + count), in order. A range that does not start at the
+  // first sample of this rank's share continues the previous one. `count` may be 0.
   virtual absl::Status BeginEvaluate(int64_t first, int64_t count) = 0;
   virtual int64_t evaluation_samples() const = 0;
-  // How many of them to take at once: every pass over the data costs one over the weights. As
-  // many as need no more memory than a training step, of whose inputs `input_bytes` are on the
-  // device. A whole number of micro-batches. REQUIRES: after MeasureNeeds.
+  // Number of evaluation samples to load at once: every pass over the data costs one over the
+  // weights. The most that needs no more memory than a training step with `input_bytes` of inputs
+  // on the device; a multiple of the micro-batch. REQUIRES: after MeasureNeeds.
   virtual int64_t evaluation_samples_at_once(uint64_t input_bytes) const = 0;
 
-  // What forwards change beside the state that updates do; SetBuffers puts it back.
-  // kInvalidArgument where they are not the model's.
+  // The model's buffers, which forwards change; SetBuffers restores them. kInvalidArgument if they
+  // do not fit the model.
   virtual std::vector<StateBuffer> Buffers() const { return {}; }
   virtual absl::Status SetBuffers(const std::vector<StateBuffer>& buffers) {
     return absl::OkStatus();
   }
 
-  // One op of the schedule over all micro-batches. In a training step the sums of
-  // every unit whose own op this is are complete afterwards, gaps and unused
-  // parameters zero.
+  // Runs one op of the schedule over all micro-batches. In training, an op completes the gradient
+  // sums of its own unit, with zeros in gaps and unused parameters.
   virtual absl::Status Run(const OpBuffers& buffers) = 0;
 
-  // Of the step begun last, or of the evaluation since its first sample, which is the same
-  // sum however many samples were taken at once; the loss after its last op.
+  // The loss of the current training step, or of the evaluation since its first sample, after its
+  // last op. The evaluation's sum does not depend on evaluation_samples_at_once.
   virtual double loss_sum() const = 0;
-  // Of that evaluation, row by row, where the model's loss judges its predictions, and what they
-  // come to.
+  // The predictions and targets of that evaluation, row by row, and their measures, if the model's
+  // loss records predictions.
   virtual const std::vector<Judgement>& judgements() const {
     static const auto& none = *new std::vector<Judgement>();
     return none;
@@ -118,37 +117,35 @@ class StepCompute {
                                                 double loss) const {
     return {};
   }
-  // Whether evaluations also make texts, as they would be made of the samples when training is
-  // over.
+  // Whether evaluations also generate texts for their samples.
   virtual bool makes_texts() const { return false; }
-  // Makes those of the evaluation's samples [begin, end), after its loss has been read. `pass` runs
-  // the evaluation's operations once, over what has been loaded for it; `at_once`: of
+  // Generates texts for evaluation samples [begin, end), after their loss has been read. `pass`
+  // runs the evaluation's operations once over the loaded samples; `at_once`: from
   // evaluation_samples_at_once.
   virtual absl::Status MakeTexts(int64_t begin, int64_t end, int64_t at_once,
                                  const std::function<absl::Status()>& pass) {
     return absl::OkStatus();
   }
-  // Whether evaluations also write what comes behind some prompts, for people to read.
+  // Whether evaluations also continue sample prompts, for people to read.
   virtual bool writes_samples() const { return false; }
-  // Writes them, after the evaluation. `pass` and `at_once` as of MakeTexts.
+  // Continues the prompts, after the evaluation. `pass` and `at_once`: as in MakeTexts.
   virtual absl::StatusOr<std::vector<SampleText>> WriteSamples(
       int64_t at_once, const std::function<absl::Status()>& pass) {
     return std::vector<SampleText>();
   }
-  // What they have of what they should be, text by text.
+  // Counts of matches between each generated text and its target.
   virtual const std::vector<TextCounts>& text_counts() const {
     static const auto& none = *new std::vector<TextCounts>();
     return none;
   }
   virtual int64_t label_count() const = 0;
-  // Tokens that the model reads of the same batches, without padding, on this rank; 0 where it
-  // reads something else.
+  // Tokens in the current batches on this rank, without padding; 0 if the model reads none.
   virtual int64_t token_count() const { return 0; }
-  // Of the step begun last on all ranks, where there are several: its mean is theirs. Before
-  // the step's first op; label_count() is this from then on.
+  // Sets the number of labels over all ranks in the current step, over which the mean is taken.
+  // Called before the step's first op; label_count() returns it from then on.
   virtual void SetLabelCount(int64_t count) {}
 
-  // Device memory in use at its highest since the start.
+  // Peak device memory since the start.
   virtual uint64_t peak_bytes() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// What the tensors of a model's files may be called. Plain values.
+// The names that tensors can have in a model's files. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -12,35 +12,36 @@
 namespace spillway {
 
 struct TensorNames {
-  // Every parameter and buffer, by the name that a whole model's file has, with its shape.
+  // Shapes of every parameter and buffer, by its name in a whole model's file.
   std::map<std::string, std::vector<uint64_t>> shapes;
-  // Of those, what holds whole numbers, as int64.
+  // Names of tensors with whole numbers, stored as int64.
   std::set<std::string> whole;
-  // Of those that a layer multiplies by, how.
+  // How layers multiply by these tensors.
   std::map<std::string, LinearWeight> linear;
-  // What files of the model without its head leave out at the start of the names; "": nothing.
+  // The prefix that files of the model without its head leave out; "": none.
   std::string base_prefix;
-  // What files of the model with another head have in its place; "": the same.
+  // The prefix that files of the model with another head have in its place; "": the same one.
   std::string other_prefix;
-  // Ends of names of tensors that are no parameters.
+  // Suffixes of names of tensors that are no parameters.
   std::vector<std::string> ignored;
-  // Beginnings of names: of tensors of other heads, which are left aside; of parameters that may be
-  // missing, because the file is one of another head.
+  // Prefixes of names: `other_heads` are ignored; `new_head` may be missing, because the file may
+  // be of another head.
   std::vector<std::string> other_heads, new_head;
-  // Other whole names of a parameter; `repeats`: those that a file may have beside its own.
+  // Other whole names of parameters; `repeats`: names that a file may have as well as the
+  // parameter's own.
   std::map<std::string, std::string> aliases;
   std::set<std::string> repeats;
-  // Tensors that are no parameters, and that a file may have where all of them is zero.
+  // Tensors that are no parameters, and that a file may have if they are all zero.
   std::set<std::string> zeros;
-  // The matrix of logits, and where the model ties it the parameter that it is ("": it does not):
-  // then a file may have it too, or in that one's place.
+  // The matrix of logits, and the parameter to which the model ties it ("": untied). A file may
+  // have either of two tied names, or both.
   std::string head, tied_to;
-  // Parameters of which files may have fewer rows: the others are the mean of those.
+  // Parameters of which files may have fewer rows; new rows are the mean of the file's.
   std::set<std::string> grown;
-  // A tensor of another shape than its parameter is left aside, and the parameter begun anew
+  // A tensor of another shape than its parameter is ignored, and the parameter is initialised
   // (--ignore-mismatched-sizes); otherwise it is an error.
   bool ignores_sizes = false;
-  // The parameter whose values the matrix of logits begins with where files lack it; "": none.
+  // The parameter that initialises the matrix of logits if files lack it; "": none.
   std::string untied_from;
 };
 

@@ -1,6 +1,5 @@
-// Moments that are kept as codes: each is a multiple, which its code says, of its block's scale,
-// the largest magnitude there. The two formats that have them, alike for the CPU's loops and the
-// GPU's kernels.
+// Moments stored as codes: each code is a multiple of its block's scale, the largest magnitude in
+// the block. The two formats with codes, for the CPU's loops and the GPU's kernels.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +10,15 @@
 
 namespace spillway {
 
-// Of a format:
-//   Code1, Code2     what a first and a second moment (or a momentum: a first) are stored in
-//   Multiple1, 2     of a code, the part of the scale that it stands for
-//   Code1Of          the nearest code of value / scale, which is in [-1, 1]
-//   Code2Of          one of the two codes around value / scale, which is in [0, 1], each with the
-//                    probability that makes it right on average; what is not zero never becomes it
-// Of what is not finite: some code. REQUIRES: scale > 0.
+// Each format has:
+//   Code1, Code2     the types that store a first moment (or momentum) and a second moment
+//   Multiple1, 2     the multiple of the scale that a code means
+//   Code1Of          the code nearest to value / scale, which is in [-1, 1]
+//   Code2Of          one of the two codes around value / scale, which is in [0, 1], rounded
+//                    stochastically; never zero unless the value is
+// Values that are not finite get an arbitrary code. REQUIRES: scale > 0.
 template <MomentFormat kMoments>
-struct CodedMoments {};  // of formats that have none
+struct CodedMoments {};  // formats without codes
 
 // bitsandbytes' dynamic maps.
 template <>
@@ -40,9 +39,8 @@ struct CodedMoments<MomentFormat::kEightBit> {
   const MomentCode* map2;  // unsigned
 };
 
-// MS-AMP's O2 (Peng et al., "FP8-LM", 2023): E4M3 and fp16, in multiples that begin with the
-// largest power of two that each holds. (With 448 and 65504 the largest moment would be rounded at
-// every step.)
+// MS-AMP's O2 (Peng et al., "FP8-LM", 2023): E4M3 and fp16, in multiples of the largest power of
+// two in each format. (With 448 and 65504 the largest moment would be rounded at every step.)
 template <>
 struct CodedMoments<MomentFormat::kFloat8> {
   using Code1 = uint8_t;

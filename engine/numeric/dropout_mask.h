@@ -1,4 +1,4 @@
-// What dropout's mask is made of, for the CPU's loops (dropout_mask.cc) and the GPU's kernel
+// The random bits of dropout masks, for the CPU's loops (dropout_mask.cc) and the GPU's kernel
 // (engine/cuda/).
 //
 // Element e of a mask belongs to block e / 128. A block takes 16 Philox counters; with
@@ -13,7 +13,7 @@
 namespace spillway {
 
 inline constexpr uint64_t kDropoutBlock = 128;         // elements: 8 a counter
-inline constexpr uint64_t kDropoutBlockCounters = 16;  // counters of a block
+inline constexpr uint64_t kDropoutBlockCounters = 16;  // counters per block
 
 struct DropoutMaskKey {
   uint32_t key0, key1;  // from seed, step and sample
@@ -26,7 +26,7 @@ struct DropoutKey;
 // REQUIRES: 0 <= p < 1.
 DropoutMaskKey DropoutMaskKeyOf(const DropoutKey& key, double p);
 
-// What kept elements are multiplied with.
+// The factor of kept elements.
 float DropoutScale(double p);
 
 template <DType kDType>
@@ -35,7 +35,7 @@ SPILLWAY_ALWAYS_INLINE typename Number<kDType>::Stored ScaleKept(
   const float x = Number<kDType>::ToFloat(value);
   float scaled = x * scale;
 #if defined(__CUDA_ARCH__)
-  // x86 hands a NaN on; a GPU makes one of its own.
+  // x86 preserves the payload of a NaN; a GPU makes its own.
   if (x != x) scaled = FloatOfBits(BitsOf(x) | 0x00400000);
 #endif
   return Number<kDType>::FromFloat(scaled);

@@ -1,4 +1,4 @@
-// The names of the number formats of a run (number_formats.h).
+// Names of a run's number formats (number_formats.h).
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// In what ranks send one another the sums of their gradients. They add what comes in fp32, in rank
-// order, whatever it came in.
+// The formats in which ranks exchange sums of gradients. Received sums are added in fp32 in rank
+// order.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +11,27 @@ namespace spillway {
 enum class ExchangeFormat : uint8_t {
   kFloat32,
   kBFloat16,  // each sum rounded
-  // E4M3, a sum being a multiple of the largest magnitude of its block of kMomentBlock, as first
-  // moments in fp8 are (engine/numeric/coded_moments.h). A block in which something is not finite
-  // has nothing finite when it is added.
+  // E4M3 multiples of the largest magnitude in each block of kMomentBlock sums, like first moments
+  // in fp8 (engine/numeric/coded_moments.h). A block with a value that is not finite decodes to
+  // values that are not finite.
   kFloat8,
 };
 
 // "fp32", "bf16", "fp8".
 absl::string_view ExchangeFormatName(ExchangeFormat format);
 
-// Blocks are counted from the first of what is sent at once: where it is cut, multiples of this
-// change no bit.
+// Blocks are counted from the first sum of a message: cuts at multiples of this change no bit.
 inline constexpr uint64_t kExchangeBlock = 256;  // kMomentBlock
 
-// What `count` sums take: of kFloat8 the codes, and behind them, 4-byte aligned, the scales.
+// Bytes of `count` sums; for kFloat8 the codes and then the 4-byte aligned scales.
 uint64_t ExchangedBytes(ExchangeFormat format, uint64_t count);
-// Where those scales begin.
+// Offset of these scales.
 uint64_t Float8ScalesOffset(uint64_t count);
 
-// REQUIRES: not kFloat32, of which sums are sent as they are. `out`: ExchangedBytes, 4-byte
-// aligned.
+// REQUIRES: not kFloat32, whose sums are sent as they are. `out`: ExchangedBytes, 4-byte aligned.
 void EncodeSums(ExchangeFormat format, const float* sums, uint64_t count, char* out);
 
-// sums = what `in` means when `first`, else sums + that.
+// sums = the decoded `in` if `first`, else sums + that.
 void AddExchanged(ExchangeFormat format, const char* in, uint64_t count, float* sums, bool first);
 
 }  // namespace spillway

@@ -35,8 +35,8 @@ FactoredMoments::FactoredMoments(std::vector<std::vector<FactoredTensor>> units,
 
 uint64_t FactoredMoments::BytesOf(const std::vector<std::vector<FactoredTensor>>& units,
                                   bool copies) {
-  // Values, roots and sums, and the values of the last commit and of the one that was resumed. In a
-  // commit they stand as text in four places for a while, in a copy of one in five more.
+  // Values, roots and sums, and the values of the last and the resumed commit. A commit has them as
+  // text in four places for a while, and a copy of one in five more.
   constexpr uint64_t kTextBytes = 6;
   const uint64_t bytes_per_value = 4 + 4 + 16 + 4 + 4 + (copies ? 9 : 4) * kTextBytes;
   uint64_t values = 0;
@@ -61,7 +61,7 @@ void FactoredMoments::AddSquares(int unit, const MeasuredPiece& piece, DType dty
   const uint64_t first = PositionOf(unit, piece);
   const uint64_t last = first + (piece.end - piece.begin);
   if (last - first < columns && first / columns != (last - 1) / columns) {
-    // Parts of two rows: each by itself needs no more sums than it has elements.
+    // Parts of two rows are added separately: each then needs no more sums than elements.
     const uint64_t cut = piece.begin + (columns - first % columns);
     const char* const rest =
         static_cast<const char*>(gradient) + (cut - piece.begin) * DTypeBytes(dtype);
@@ -69,7 +69,7 @@ void FactoredMoments::AddSquares(int unit, const MeasuredPiece& piece, DType dty
     AddSquares(unit, {cut, piece.end, piece.tensor}, dtype, rest);
     return;
   }
-  // Of the rows and columns that the piece has a part of; a part of one row may not have all.
+  // The piece's rows and columns; a part of a single row may have fewer columns.
   const uint64_t first_row = first / columns, rows = (last - 1) / columns - first_row + 1;
   const uint64_t first_column = rows == 1 ? first % columns : 0;
   const uint64_t width = rows == 1 ? last - first : columns;

@@ -12,7 +12,7 @@
 namespace spillway {
 namespace {
 
-// A row's squares, in parts. No sum of parts is rounded, so their order is free.
+// Splits a row's squares in parts. No sum of parts is rounded, so their order is free.
 template <DType kDType>
 struct RowSquaresLoop {
   static SPILLWAY_ALWAYS_INLINE void Run(const char* gradient, uint64_t count, SquareParts parts,
@@ -46,7 +46,7 @@ struct RowSquaresLoop {
   }
 };
 
-// Through small buffers, so that rounding in place overwrites only what was read.
+// Works through small buffers, so that rounding in place overwrites only sums that were read.
 template <DType kDType>
 struct RoundLoop {
   static SPILLWAY_ALWAYS_INLINE double Run(const char* sums, char* gradient, uint64_t count) {
@@ -162,9 +162,9 @@ struct AccumulateCodedLoop {
 
 }  // namespace
 
-// A part's step is the last place of a number of [1, 2) times a power of two. The squares' sum is
-// below half of `top`, so what is above the first step fits 2^52 of them; what is below it is half
-// a step at most, of each of 2^log2_terms.
+// A part's step is the last place of a number in [1, 2) times a power of two. The sum of squares is
+// below half of `top`, so 2^52 of the first step hold it; the remainder of each of 2^log2_terms
+// squares is at most half a step.
 SquareParts::SquareParts(double sum_of_squares, int log2_terms) {
   if (!(sum_of_squares > 0)) return;  // all are 0, and so are their parts
   const int top = std::ilogb(sum_of_squares) + 2;

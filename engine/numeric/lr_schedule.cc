@@ -19,13 +19,13 @@ double Ratio(int64_t numerator, int64_t denominator) {
 
 double Wave(double cycles) { return 0.5 * (1.0 + std::cos(std::numbers::pi * cycles)); }
 
-// _get_cosine_schedule_with_warmup_lr_lambda, behind the warm-up.
+// _get_cosine_schedule_with_warmup_lr_lambda, after the warm-up.
 double CosineFactor(const ScheduleSpec& spec, double progress, double least) {
   const double factor = Wave(spec.num_cycles * 2.0 * progress);
   return std::max(0.0, factor * (1 - least) + least);
 }
 
-// What of the rate kCosineWithMinLr and kCosineWarmupWithMinLr end with.
+// The final fraction of the rate for kCosineWithMinLr and kCosineWarmupWithMinLr.
 double LeastFactor(const ScheduleSpec& spec, double base_lr) {
   return spec.min_lr ? *spec.min_lr / base_lr : spec.min_lr_rate;
 }
@@ -44,7 +44,7 @@ double CosineWarmupFactor(const ScheduleSpec& spec, double base_lr, int64_t curr
                       LeastFactor(spec, base_lr));
 }
 
-// _get_polynomial_decay_schedule_with_warmup_lr_lambda, behind the warm-up.
+// _get_polynomial_decay_schedule_with_warmup_lr_lambda, after the warm-up.
 double PolynomialFactor(const ScheduleSpec& spec, double base_lr, int64_t current_step,
                         int64_t total_steps) {
   if (current_step > total_steps) return spec.lr_end / base_lr;
@@ -88,7 +88,7 @@ double WarmupStableDecayFactor(const ScheduleSpec& spec, int64_t current_step,
   SPILLWAY_CHECK(false);
 }
 
-// transformers/optimization.py: what multiplies the rate after so many steps.
+// transformers/optimization.py: the factor of the rate after `current_step` steps.
 double TransformersFactor(const ScheduleSpec& spec, double base_lr, int64_t current_step,
                           int64_t total_steps) {
   if (FollowsMetric(spec.kind)) return 1;
@@ -128,7 +128,7 @@ int64_t DeepSpeedWarmupSteps(const ScheduleSpec& spec) {
   return std::max<int64_t>(2, spec.warmup_steps);
 }
 
-// WarmupLR._get_gamma and the head of WarmupCosineLR.get_lr_ratio, below the warm-up's end.
+// WarmupLR._get_gamma and the first part of WarmupCosineLR.get_lr_ratio, before the warm-up's end.
 double WarmupGamma(const ScheduleSpec& spec, int64_t iteration) {
   const int64_t warmup = DeepSpeedWarmupSteps(spec);
   if (spec.warmup_type == ScheduleSpec::WarmupType::kLinear) {
@@ -171,7 +171,7 @@ double RangeTestRate(const ScheduleSpec::RangeTest& test, int64_t iteration) {
   return test.min_lr * (1 + test.step_rate * steps);
 }
 
-// OneCycle._get_scale_factor: how far up its cycle is, from 0 to 1.
+// OneCycle._get_scale_factor: the height in its cycle, from 0 to 1.
 double CycleHeight(const ScheduleSpec::OneCycle& cycle, int64_t iteration) {
   const double total = static_cast<double>(cycle.first_steps + cycle.second_steps);
   const double first = static_cast<double>(cycle.first_steps) / total;
@@ -180,7 +180,7 @@ double CycleHeight(const ScheduleSpec::OneCycle& cycle, int64_t iteration) {
   const bool rises = x <= first;
   const int64_t stairs = rises ? cycle.first_stairs : cycle.second_stairs;
   if (stairs == 0) return rises ? x / first : (x - 1) / (first - 1);
-  // Of whole steps: at the end of a half the height may be just below a stair.
+  // Computed in whole steps: at the end of a half the height may be just below a stair.
   const auto in_cycle = static_cast<double>(iteration % (cycle.first_steps + cycle.second_steps));
   const auto first_steps = static_cast<double>(cycle.first_steps);
   const double stair = in_cycle <= first_steps
@@ -190,7 +190,7 @@ double CycleHeight(const ScheduleSpec::OneCycle& cycle, int64_t iteration) {
   return std::floor(stair) / static_cast<double>(stairs);
 }
 
-// The iteration that ends the cycle is in it, as in DeepSpeed; its height is 0.
+// The last iteration of the cycle belongs to it, as in DeepSpeed; its height is 0.
 bool WithinCycle(const ScheduleSpec::OneCycle& cycle, int64_t iteration) {
   return iteration <= cycle.first_steps + cycle.second_steps;
 }
@@ -333,7 +333,7 @@ std::optional<std::array<double, 2>> ScheduledBetas(const ScheduleSpec& spec, in
   const ScheduleSpec::OneCycle& cycle = spec.one_cycle;
   if (spec.kind != ScheduleKind::kOneCycle || !cycle.moves_betas) return std::nullopt;
   constexpr double kBeta2 = 0.99;
-  if (step == 1) return {{cycle.min_beta1, kBeta2}};  // as DeepSpeed begins
+  if (step == 1) return {{cycle.min_beta1, kBeta2}};  // as in DeepSpeed
   if (!WithinCycle(cycle, step - 1)) return {{cycle.max_beta1, kBeta2}};
   const double height = CycleHeight(cycle, step - 1);
   return {{cycle.max_beta1 - (cycle.max_beta1 - cycle.min_beta1) * height, kBeta2}};

@@ -1,8 +1,8 @@
 // Learning rates as functions of the step.
 //
-// Those in lower case are transformers' (get_scheduler, 5.24); the others are DeepSpeed's
-// (deepspeed/runtime/lr_schedules.py, 0.19.8). What is returned is
-// the rate *applied in* training step k, which both libraries set before that step:
+// Names in lower case are transformers' (get_scheduler, 5.24); the others are DeepSpeed's
+// (deepspeed/runtime/lr_schedules.py, 0.19.8). A result is the rate *applied in* training step k,
+// which both libraries set before that step:
 // - transformers evaluates its lambda at k - 1, so with warm-up step 1 has rate 0;
 // - DeepSpeed's schedulers start at the minimum and are stepped after each update, so
 //   step 1 has the minimum and step k >= 2 the formula at iteration k - 2 (LRRangeTest,
@@ -19,28 +19,29 @@
 
 namespace spillway {
 
-// A schedule that follows what evaluations find (engine/numeric/metric_schedule.h).
+// A schedule driven by the metric of evaluations (engine/numeric/metric_schedule.h).
 struct MetricScheduleSpec {
   enum class Kind : uint8_t {
-    kPlateau,  // the rate falls where the metric no longer gets better
-    kGreedy,   // likewise, and rises where it keeps getting better
+    kPlateau,  // the rate falls when the metric stops improving
+    kGreedy,   // ... and rises while it keeps improving
   };
 
   Kind kind = Kind::kPlateau;
   bool higher_is_better = false;  // mode "max"
-  // The rate is multiplied by it, or divided, after more evaluations in a row than `patience` that
-  // were not better, or were.
+  // Multiplies the rate, or divides it, after more than `patience` evaluations in a row that did
+  // not improve, or did.
   double factor = 0.1;
   int64_t patience = 10;
-  // What is better by less is not better; relative: a part of the best so far.
+  // The least improvement that counts; relative: as a fraction of the best metric so far.
   double threshold = 1e-4;
   bool relative_threshold = true;
-  int64_t cooldown = 0, warmup = 0;  // evaluations that are passed over after a fall, after a rise
-  double min_lr = 0, max_lr = 1;     // the second of kGreedy
-  double eps = 1e-8;                 // a change that is no more than this is not made
-  // kGreedy: the metric is the mean of so many evaluations; 0: the last one's.
+  int64_t cooldown = 0, warmup = 0;  // evaluations ignored after a fall, after a rise
+  double min_lr = 0, max_lr = 1;     // max_lr: kGreedy only
+  double eps = 1e-8;                 // smaller changes of the rate are not made
+  // kGreedy: the metric is averaged over this many evaluations; 0: only the last one.
   int64_t window_size = 0;
-  int64_t reset_start = 500;  // kGreedy: falls at the least rate until all begins anew
+  // kGreedy: evaluations at the minimum rate before the schedule restarts.
+  int64_t reset_start = 500;
 
   friend bool operator==(const MetricScheduleSpec&, const MetricScheduleSpec&) = default;
 };
@@ -62,28 +63,30 @@ struct ScheduleSpec {
     kPolynomial,
     kInverseSqrt,
     kCosineWithMinLr,
-    kCosineWarmupWithMinLr,  // ... whose warm-up begins above 0
+    kCosineWarmupWithMinLr,  // ... with a warm-up that starts above 0
     kWarmupStableDecay,
-    kReduceOnPlateau,  // follows evaluations: the rate is a state's (metric_schedule.h)
-    kGreedy,           // likewise
+    kReduceOnPlateau,  // follows evaluations: metric_schedule.h keeps the rate
+    kGreedy,           // ... likewise
   };
   enum class WarmupType : uint8_t { kLog, kLinear };  // DeepSpeed's
 
   Kind kind = Kind::kConstant;
-  int64_t warmup_steps = 0;  // DeepSpeed's warmup_num_steps: 1000 there by default, at least 2
-  double warmup_part = 0;    // where above 0, warmup_steps becomes this part of the run's steps
+  int64_t warmup_steps = 0;  // DeepSpeed's warmup_num_steps has the default 1000 and the minimum 2
+  double warmup_part = 0;    // above 0: warmup_steps becomes this fraction of the run's steps
 
-  // transformers' lr_scheduler_kwargs, by their names there.
-  double num_cycles = 0.5;  // kCosine and its like; kCosineWithRestarts: 1 there
+  // transformers' lr_scheduler_kwargs, under the same names.
+  double num_cycles = 0.5;  // kCosine and variants; kCosineWithRestarts: default 1 there
   double lr_end = 1e-7;     // kPolynomial
   double power = 1;         // kPolynomial
-  std::optional<int64_t> timescale = std::nullopt;  // kInverseSqrt; absent: the warm-up, or 10,000
-  // kCosineWithMinLr, kCosineWarmupWithMinLr: of the optimizer's rate, or in its place.
+  // kInverseSqrt; absent: warm-up steps, or 10,000.
+  std::optional<int64_t> timescale = std::nullopt;
+  // kCosineWithMinLr, kCosineWarmupWithMinLr: the minimum relative to the optimizer's rate, or
+  // absolute.
   double min_lr_rate = 0;
   std::optional<double> min_lr = std::nullopt;
   std::optional<double> warmup_lr_rate = std::nullopt;  // kCosineWarmupWithMinLr
-  // kWarmupStableDecay. Steps in which the rate decays, and before those steps in which it stays
-  // (absent: what the run leaves).
+  // kWarmupStableDecay: steps in which the rate decays, and steps before at a constant rate
+  // (absent: all that remain).
   enum class Curve : uint8_t { kLinear, kCosine, kOneMinusSqrt };
   int64_t num_decay_steps = 0;
   std::optional<int64_t> num_stable_steps = std::nullopt;
@@ -91,18 +94,18 @@ struct ScheduleSpec {
   double min_lr_ratio = 0;
   MetricScheduleSpec metric = {};  // kReduceOnPlateau, kGreedy
 
-  // DeepSpeed's.
+  // DeepSpeed's parameters.
   WarmupType warmup_type = WarmupType::kLog;
   double warmup_min_lr = 0;  // kWarmupLr, kWarmupDecayLr
   std::optional<double> warmup_max_lr =
       std::nullopt;               // absent: the optimizer's (kWarmupDecayLr there: 0.001)
-  double warmup_min_ratio = 0;    // kWarmupCosineLr, of the optimizer's rate
+  double warmup_min_ratio = 0;    // kWarmupCosineLr, relative to the optimizer's rate
   double cos_min_ratio = 0.0001;  // kWarmupCosineLr
-  // kWarmupDecayLr, kWarmupCosineLr: DeepSpeed's total_num_steps; absent: the run's.
+  // kWarmupDecayLr, kWarmupCosineLr: DeepSpeed's total_num_steps; absent: the run's steps.
   std::optional<int64_t> total_num_steps = std::nullopt;
 
-  // kLrRangeTest: DeepSpeed's lr_range_test_*. From min_lr the rate grows by min_lr * step_rate in
-  // step_size steps, all at once at their end with staircase.
+  // kLrRangeTest: DeepSpeed's lr_range_test_*. The rate grows from min_lr by min_lr * step_rate per
+  // step_size steps; with staircase, at once at their end.
   struct RangeTest {
     double min_lr = 1e-3;
     double step_rate = 1;
@@ -113,17 +116,17 @@ struct ScheduleSpec {
   };
   RangeTest range_test = {};
 
-  // kOneCycle: DeepSpeed's cycle_*, decay_lr_rate and decay_step_size. From min_lr to max_lr in
-  // first_steps, back in second_steps, each in that many stairs where it has some. Afterwards
-  // min_lr / (1 + decay_rate * steps / decay_steps); 0 of either: min_lr.
+  // kOneCycle: DeepSpeed's cycle_*, decay_lr_rate and decay_step_size. The rate goes from min_lr to
+  // max_lr in first_steps and back in second_steps, each in the given number of stairs, if any.
+  // Afterwards it is min_lr / (1 + decay_rate * steps / decay_steps); min_lr if either is 0.
   struct OneCycle {
     double min_lr = 0, max_lr = 0;
     int64_t first_steps = 2000, second_steps = 2000;
     int64_t first_stairs = 0, second_stairs = 0;
     double decay_rate = 0;
     int64_t decay_steps = 0;
-    // Whether beta1 goes from max_beta1 to min_beta1 and back as the rate goes up and down, and
-    // stays there, with a beta2 of 0.99.
+    // Whether beta1 moves from max_beta1 to min_beta1 and back, opposite to the rate, and then
+    // stays; beta2 is 0.99.
     bool moves_betas = false;
     double min_beta1 = 0.8, max_beta1 = 0.9;
 
@@ -134,21 +137,21 @@ struct ScheduleSpec {
   friend bool operator==(const ScheduleSpec&, const ScheduleSpec&) = default;
 };
 
-// As transformers or DeepSpeed call it: "constant", "WarmupLR", "reduce_lr_on_plateau", ...
+// The name in transformers or DeepSpeed: "constant", "WarmupLR", "reduce_lr_on_plateau", ...
 absl::string_view ScheduleName(ScheduleSpec::Kind kind);
 
 // kInvalidArgument, naming the field, when a number makes no sense.
 absl::Status ValidateSchedule(const ScheduleSpec& spec);
 
-// The rate follows evaluations: FollowMetric makes it.
+// Whether the rate follows evaluations (FollowMetric).
 bool FollowsMetric(ScheduleSpec::Kind kind);
 
-// The rate applied in training step `step` (from 1) of a run of `total_steps`. Of a schedule that
-// follows evaluations `base_lr` is the rate as it is.
+// The rate applied in training step `step` (from 1) of a run of `total_steps`. For a schedule that
+// follows evaluations, `base_lr` is its current rate.
 double LearningRate(const ScheduleSpec& spec, double base_lr, int64_t step, int64_t total_steps);
 
-// beta1 and beta2 applied in training step `step`, where the schedule moves them and they are not
-// the optimizer's.
+// beta1 and beta2 applied in training step `step`, if the schedule moves them; otherwise none, and
+// the optimizer's apply.
 std::optional<std::array<double, 2>> ScheduledBetas(const ScheduleSpec& spec, int64_t step);
 
 }  // namespace spillway

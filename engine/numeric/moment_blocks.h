@@ -1,4 +1,4 @@
-// A block of moments in codes, as the CPU's loops take it and leave it.
+// Decodes and encodes a block of coded moments for the CPU's loops.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace spillway {
 
-// One kind of moment of one block, as numbers: `multiple` is a code's, of the scale.
+// Decodes one kind of moment of one block; `multiple` maps a code to its multiple of the scale.
 template <typename Code, typename Multiple>
 SPILLWAY_ALWAYS_INLINE void DecodeBlock(const Code* codes, float scale, float* __restrict values,
                                         const Multiple& multiple) {
@@ -16,7 +16,7 @@ SPILLWAY_ALWAYS_INLINE void DecodeBlock(const Code* codes, float scale, float* _
   for (uint32_t i = 0; i < kMomentBlock; ++i) values[i] = multiple(codes[i]) * scale;
 }
 
-// And numbers as codes, with the scale that their largest has.
+// Encodes numbers, with a scale from the largest one.
 template <typename Code, typename CodeOf>
 SPILLWAY_ALWAYS_INLINE void EncodeBlock(const float* values, Code* __restrict codes, float* scale,
                                         const CodeOf& code_of) {
@@ -26,7 +26,7 @@ SPILLWAY_ALWAYS_INLINE void EncodeBlock(const float* values, Code* __restrict co
     largest = magnitude > largest ? magnitude : largest;
   }
   *scale = FloatOfBits(largest);
-  // Of zeros any code serves, but one is enough.
+  // A block of zeros gets one well-defined code.
   const float divisor = largest == 0 ? 1.0f : *scale;
 #pragma GCC ivdep
   for (uint32_t i = 0; i < kMomentBlock; ++i) codes[i] = code_of(values[i], divisor, i);

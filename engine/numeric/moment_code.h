@@ -1,15 +1,15 @@
-// How an optimizer's moments are kept in 8 bits: blocks of neighbouring parameters share a
-// scale, their largest magnitude, and each number is one of 256 multiples of it.
+// Optimizer moments in 8 bits: a block of neighbouring parameters shares a scale, its largest
+// magnitude, and each number is one of 256 multiples of it.
 //
-// The multiples are bitsandbytes' dynamic map (create_dynamic_map of bitsandbytes 0.50; Dettmers
-// et al., 2022): seven decades, each twice as finely divided as the one below. Signed for a
-// first moment or a momentum, unsigned for a second moment. Bits are given back by
-// multiplying. A first moment is stored as the nearest of the 256: no error is larger than
-// bitsandbytes'. A second moment is stored as one of its two neighbours, the nearer more often, so
-// that it is right on average: in a step it moves by a thousandth, a tenth of what lies between two
-// codes, and the nearest would be where it was, for as long as no gradient is large.
+// The multiples are bitsandbytes' dynamic map (create_dynamic_map of bitsandbytes 0.50; Dettmers et
+// al., 2022): seven decades, each with twice the resolution of the one below. The map is signed for
+// a first moment or a momentum, unsigned for a second moment. Decoding is a multiplication. A first
+// moment is rounded to the nearest multiple: no error exceeds bitsandbytes'. A second moment is
+// rounded stochastically to one of its two neighbours. In a step it moves by a thousandth, a tenth
+// of the distance between two codes, and rounding to nearest would leave it unchanged until a large
+// gradient comes.
 //
-// For the CPU's loops and the GPU's kernels alike: nothing but arithmetic.
+// For the CPU's loops and the GPU's kernels: nothing but arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +18,22 @@
 
 namespace spillway {
 
-// Parameters that share a scale. A block lies within one tile, one shard and one rank's share.
+// Parameters with a common scale. A block lies within one tile, one shard and one rank's share.
 inline constexpr uint32_t kMomentBlock = 256;
 
-// The codes of one sign rule, as tables.
+// The code tables of the signed or the unsigned map.
 struct MomentCode {
-  // Cells: numbers in (0, 1] whose upper 16 bits are the same. No two codes' limit lies in one.
+  // Cells: numbers in (0, 1] with the same upper 16 bits. A cell has at most one limit between
+  // codes.
   static constexpr uint32_t kFirstCell = 0x3400;  // 2^-23: all below is nearest to zero
   static constexpr uint32_t kLastCell = 0x3f80;   // 1
 
   float values[256] = {};  // by code; ascending
-  // By cell: the rank of its smallest number among the magnitudes, 0 for zero, in the upper
-  // half; above which lower half the next rank begins, in the lower.
+  // By cell: in the upper half the rank of its smallest number among the magnitudes (0 for zero),
+  // in the lower half the limit of the lower 16 bits above which the next rank starts.
   uint32_t cells[kLastCell - kFirstCell + 1] = {};
   uint32_t zero = 0;          // the code of 0
-  uint32_t largest_down = 0;  // of what is negative, the largest rank
+  uint32_t largest_down = 0;  // the largest rank of negative numbers
 };
 
 namespace internal {
@@ -68,7 +69,7 @@ constexpr MomentCode MakeMomentCode(bool is_signed) {
 
   uint32_t rank = 0;
   for (uint32_t cell = MomentCode::kFirstCell; cell <= MomentCode::kLastCell; ++cell) {
-    // The largest float that is no nearer to the next rank's.
+    // The largest float that is not nearer to the next rank.
     uint32_t limit = 0xffffffff;
     if (rank + 1 < count) {
       const double middle = (double{magnitudes[rank]} + double{magnitudes[rank + 1]}) / 2;
@@ -86,14 +87,14 @@ constexpr MomentCode MakeMomentCode(bool is_signed) {
 
 inline constexpr MomentCode kSignedMomentCode = internal::MakeMomentCode(true);
 inline constexpr MomentCode kUnsignedMomentCode = internal::MakeMomentCode(false);
-// Every limit was met, and none in the cell that all smaller numbers are put in.
+// Every limit was met, and none lies in the cell of the smallest numbers.
 static_assert(kSignedMomentCode.cells[MomentCode::kLastCell - MomentCode::kFirstCell] >> 16 == 128);
 static_assert(kUnsignedMomentCode.cells[MomentCode::kLastCell - MomentCode::kFirstCell] >> 16 ==
               255);
 static_assert(kSignedMomentCode.cells[0] == 0xffff && kUnsignedMomentCode.cells[0] == 0xffff);
 
-// The code whose value is nearest to value / scale. REQUIRES: scale > 0 and no smaller than
-// the magnitude. Of what is not finite: some code.
+// The code nearest to value / scale. REQUIRES: scale > 0 and scale >= |value|. A value that is not
+// finite gets an arbitrary code.
 template <bool kSigned>
 SPILLWAY_ALWAYS_INLINE uint32_t MomentCodeOf(const MomentCode& code, float value, float scale) {
   const uint32_t bits = BitsOf(value / scale);
@@ -108,9 +109,8 @@ SPILLWAY_ALWAYS_INLINE uint32_t MomentCodeOf(const MomentCode& code, float value
   return bits >> 31 != 0 ? code.zero - down : code.zero + rank;
 }
 
-// One of the two codes around value / scale (unsigned codes): the upper one with the part of the
-// way that the value is beyond the lower. What is not zero never becomes it: updates are divided
-// by it. REQUIRES: as MomentCodeOf.
+// One of the two codes around value / scale (unsigned codes), rounded stochastically. The result is
+// never zero unless the value is: updates are divided by it. REQUIRES: as for MomentCodeOf.
 SPILLWAY_ALWAYS_INLINE uint32_t DitheredCodeOf(const MomentCode& code, float value, float scale,
                                                uint32_t random_bits) {
   const float quotient = value / scale;

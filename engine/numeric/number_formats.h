@@ -1,5 +1,5 @@
-// The number formats of a run, and the conversions between them, for the CPU's loops and the
-// GPU's kernels alike: nothing but arithmetic, no library.
+// The number formats of a run and their conversions, for the CPU's loops and the GPU's kernels:
+// nothing but arithmetic, no library.
 //
 // All conversions round to nearest, ties to even, as IEEE 754 and torch do. They are
 // written without branches so that loops over them vectorise on every SIMD target
@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-// Inlined into loops of every SIMD target, and into kernels.
+// Inlined into loops of every SIMD target and into kernels.
 #if defined(__CUDACC__)
 #define SPILLWAY_ALWAYS_INLINE inline __attribute__((always_inline)) __host__ __device__
 #else
@@ -20,10 +20,10 @@ namespace spillway {
 
 enum class DType : uint8_t { kFloat32, kBFloat16, kFloat16 };
 
-// In which moments are kept; they are updated in fp32.
+// Formats of stored moments, which are updated in fp32.
 enum class MomentFormat : uint8_t {
   kFloat32,
-  kBFloat16,  // the first the nearest, the second one of the two around it
+  kBFloat16,  // the first rounded to nearest, the second stochastically
   kEightBit,  // codes with a scale a block (moment_code.h)
   kFloat8,    // E4M3 and fp16, with a scale a block
 };
@@ -47,9 +47,8 @@ SPILLWAY_ALWAYS_INLINE uint16_t BFloat16FromFloat(float value) {
   return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? quiet_nan : rounded);
 }
 
-// One of the two bf16 around the value, each with the probability that makes it right on average
-// (stochastic rounding), as the upper half of `random_bits` has it. What is exact stays; NaN as
-// above.
+// Stochastic rounding to one of the two bf16 around the value, by the upper half of `random_bits`.
+// Exact values stay; NaN as above.
 SPILLWAY_ALWAYS_INLINE uint16_t DitheredBFloat16(float value, uint32_t random_bits) {
   const uint32_t bits = BitsOf(value);
   const uint32_t rounded = (bits + (random_bits >> 16)) >> 16;
@@ -57,8 +56,7 @@ SPILLWAY_ALWAYS_INLINE uint16_t DitheredBFloat16(float value, uint32_t random_bi
   return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? quiet_nan : rounded);
 }
 
-// 32 bits that look random, of where a number is and when: the finalizer of a hash
-// (github.com/skeeto/hash-prospector, "lowbias32").
+// A hash of `word`: 32 pseudo-random bits (github.com/skeeto/hash-prospector, "lowbias32").
 SPILLWAY_ALWAYS_INLINE uint32_t MixedBits(uint32_t word) {
   word = (word ^ (word >> 16)) * 0x7feb352d;
   word = (word ^ (word >> 15)) * 0x846ca68b;
@@ -94,14 +92,13 @@ SPILLWAY_ALWAYS_INLINE uint16_t Float16FromFloat(float value) {
   return static_cast<uint16_t>(sign | (magnitude >= 0x477ff000 ? infinite : finite));
 }
 
-// One of the two fp16 around a value in [0, 65504], each with the probability that makes it right
-// on average, as `random_bits` has it; but what is not zero never becomes it. Of any other value:
-// some fp16.
+// Stochastic rounding of a value in [0, 65504] to one of the two fp16 around it, by `random_bits`;
+// never zero unless the value is. Other values give an arbitrary fp16.
 SPILLWAY_ALWAYS_INLINE uint16_t DitheredFloat16(float value, uint32_t random_bits) {
   const uint32_t bits = BitsOf(value);
-  const uint32_t drawn = random_bits >> 19;  // of the 13 bits that go
+  const uint32_t drawn = random_bits >> 19;  // the 13 bits that are dropped
   const uint32_t normal = (bits - (uint32_t{127 - 15} << 23) + drawn) >> 13;
-  // In the subnormals' steps: below 1024 of them, so that adding the drawn part is exact for those.
+  // In steps of subnormals: below 1024 of them, so that adding the drawn part is exact.
   const uint32_t small_bits = bits < 0x38800000 ? bits : 0;
   const float steps = FloatOfBits(small_bits) * 0x1p24f +
                       static_cast<float>(static_cast<int32_t>(drawn)) * 0x1p-13f;
@@ -112,8 +109,8 @@ SPILLWAY_ALWAYS_INLINE uint16_t DitheredFloat16(float value, uint32_t random_bit
 }
 
 // E4M3 of "FP8 Formats for Deep Learning" (Micikevicius et al., 2022): a sign, four bits of
-// exponent of bias 7, three of mantissa; steps of 2^-9 below 2^-6, 448 the largest. Exact, but that
-// the two NaNs come out as 480.
+// exponent with bias 7, three of mantissa; steps of 2^-9 below 2^-6, maximum 448. Exact, except
+// that the two NaNs become 480.
 SPILLWAY_ALWAYS_INLINE float FloatFromFloat8(uint8_t code) {
   const uint32_t sign = (uint32_t{code} & 0x80) << 24;
   const uint32_t magnitude = uint32_t{code} & 0x7f;
@@ -122,8 +119,8 @@ SPILLWAY_ALWAYS_INLINE float FloatFromFloat8(uint8_t code) {
   return FloatOfBits(sign | (magnitude < 8 ? subnormal : normal));
 }
 
-// The nearest E4M3, ties to even. REQUIRES: the magnitude rounds to at most 448. Of any other
-// value: some code.
+// The nearest E4M3, ties to even. REQUIRES: the magnitude rounds to at most 448; other values give
+// an arbitrary code.
 SPILLWAY_ALWAYS_INLINE uint8_t Float8FromFloat(float value) {
   const uint32_t bits = BitsOf(value);
   const uint32_t magnitude = bits & 0x7fffffff;
@@ -136,7 +133,7 @@ SPILLWAY_ALWAYS_INLINE uint8_t Float8FromFloat(float value) {
                               (magnitude < 0x3c800000 ? subnormal : normal & 0x7f));
 }
 
-// How a dtype's numbers are stored, and what they are as fp32.
+// How a dtype's numbers are stored, and their conversion to fp32.
 template <DType kDType>
 struct Number;
 

@@ -78,7 +78,7 @@ UpdateKind OptimizerTiles::kind() const {
   return kind;
 }
 
-// torch's first SGD step takes the gradient as the buffer, which is a zero buffer without
+// torch's first SGD step uses the gradient as the buffer, which equals a zero buffer without
 // dampening.
 UpdateConstants OptimizerTiles::ConstantsOf(const UpdateScalars& scalars, bool decays,
                                             double ratio) const {
@@ -121,7 +121,7 @@ bool OptimizerTiles::Decays(int unit, uint64_t parameter) const {
   return range != ranges.end() && range->begin <= parameter;
 }
 
-// A tensor decays whole, or does not.
+// Weight decay applies to a whole tensor, or not at all.
 UpdateConstants OptimizerTiles::ConstantsOf(const UpdateScalars& scalars, int unit,
                                             const MeasuredPiece& piece) const {
   return ConstantsOf(scalars, Decays(unit, piece.begin), ratios_->ratio(unit, piece.tensor));
@@ -206,7 +206,7 @@ absl::Status OptimizerTiles::Update(const TileView& tile, const UpdateScalars& s
 void OptimizerTiles::Measure(const TileView& tile, const UpdateScalars& scalars, int measure) {
   const uint64_t first = tile.first_parameter, end = first + tile.parameters;
   const MeasurePasses passes = MeasuresOf(spec_);
-  if (measure + 1 < passes.all()) {  // the last one is of ratios
+  if (measure + 1 < passes.all()) {  // the last measurement is of ratios
     for (const MeasuredPiece& piece :
          ratios_->PiecesOf(tile.unit, first, end, /*of_blocks=*/false)) {
       const auto* const gradient = static_cast<const char*>(tile.gradient);
@@ -236,7 +236,7 @@ absl::Status OptimizerTiles::CheckUpdated(const TileView& tile, const UpdateScal
   float value = 0;
   const uint64_t index =
       FindUnstorable(format, PlanesOf(tile, pieces.empty() ? 0 : pieces.back().end), &value);
-  // A decay that turns signs around makes weights larger, not smaller.
+  // Such a decay flips signs, and makes weights larger.
   const bool decays = spec_.weight_decay * scalars.learning_rate > 1;
   return absl::OutOfRangeError(absl::StrFormat(
       "unit %s, step %d: parameter %d became %g, which %s cannot hold; lower the %slearning "

@@ -1,4 +1,4 @@
-// How a tile of an optimizer's state is updated.
+// Updates tiles of an optimizer's state.
 //
 // Every parameter's update is one fixed sequence of correctly rounded fp32 operations,
 // no fma and no flush-to-zero, in the order of torch.optim's single-tensor paths
@@ -24,31 +24,31 @@
 
 namespace spillway {
 
-// What second moments and weights are rounded by where they are at random, so that it is the same
-// wherever a parameter is updated.
+// The key of stochastic rounding of second moments and weights, so that the result does not depend
+// on where a parameter is updated.
 struct UpdateRounding {
   uint64_t seed = 0;
-  // By unit: which of the whole unit's parameters its first is, of a rank's shard. Empty: 0.
+  // By unit: the position in the whole unit of the first parameter in a rank's shard. Empty: 0.
   std::vector<uint64_t> first_parameters = {};
 };
 
-// The update of every tile of a model. Immutable but for what is measured: any number of threads.
+// The update of every tile of a model. Immutable except for measurements: any number of threads.
 class OptimizerTiles : public TileCompute {
  public:
-  // `decayed[unit]` are the ranges that weight decay touches, sorted and disjoint.
-  // REQUIRES: the spec is valid; layout.planes() == StatePlanes(spec, dtype), the
-  // gradient has the dtype's bytes; one entry of `decayed` a unit.
+  // `decayed[unit]` are the ranges with weight decay, sorted and disjoint. REQUIRES: the spec is
+  // valid; layout.planes() == StatePlanes(spec, dtype), the gradient has the dtype's bytes; one
+  // entry of `decayed` a unit.
   OptimizerTiles(const OptimizerSpec& spec, DType dtype, const StateLayout& layout,
                  std::vector<std::vector<ParameterRange>> decayed, UpdateRounding rounding = {});
 
-  // Before anything else, where the optimizer measures first; moments where they are factored.
+  // Sets the objects that measure before updates; `moments` if they are factored. Call first.
   void SetMeasured(std::unique_ptr<TensorRatios> ratios, std::unique_ptr<FactoredMoments> moments) {
     ratios_ = std::move(ratios);
     moments_ = std::move(moments);
   }
-  // The same where every unit is one tensor, a row.
+  // Sets them with every unit as a single tensor of one row.
   void MeasureWholeUnits();
-  // Null where there are none.
+  // Null without measurements.
   TensorRatios* tensor_ratios() const { return ratios_.get(); }
   FactoredMoments* factored_moments() const { return moments_.get(); }
 
@@ -58,11 +58,10 @@ class OptimizerTiles : public TileCompute {
                         void* gradient) override;
   GradientPartial Learn(int unit, int tile, uint64_t parameters, const void* gradient) override;
 
-  // `scalars.step` counts the updates that were applied, from 1: a skipped step does
-  // not advance the bias correction. scalars.learning_rate is the one that counts, not
-  // the spec's. Padding is left alone (zero).
-  // kOutOfRange when a new master is not finite, or its weight would round to infinity;
-  // the tile is then unusable and the run must end.
+  // `scalars.step` counts the applied updates, from 1: a skipped step does not advance the bias
+  // correction. The rate is scalars.learning_rate, not the spec's. Padding stays zero. kOutOfRange
+  // if a new master is not finite, or its weight would round to infinity; the tile is then unusable
+  // and the run must end.
   absl::Status Update(const TileView& tile, const UpdateScalars& scalars) override;
 
   absl::Status CheckUpdated(const TileView& tile, const UpdateScalars& scalars,
@@ -72,13 +71,13 @@ class OptimizerTiles : public TileCompute {
   void Measure(const TileView& tile, const UpdateScalars& scalars, int measure) override;
 
  protected:
-  // The tile without its padding, in order.
+  // The tile's pieces without padding, in order.
   std::vector<UpdatePiece> PiecesOf(const TileView& tile) const;
-  // Of its first `count` parameters.
+  // The planes of its first `count` parameters.
   UpdatePlanes PlanesOf(const TileView& tile, uint64_t count) const;
   UpdateKind kind() const;
   const OptimizerSpec& spec() const { return spec_; }
-  // Scalars computed in double, rounded once.
+  // Scalars are computed in double and rounded once.
   UpdateConstants ConstantsOf(const UpdateScalars& scalars, bool decays, double ratio = 1) const;
   DType dtype() const { return dtype_; }
 
@@ -86,7 +85,7 @@ class OptimizerTiles : public TileCompute {
   bool Decays(int unit, uint64_t parameter) const;
   UpdateConstants ConstantsOf(const UpdateScalars& scalars, int unit,
                               const MeasuredPiece& piece) const;
-  // What the update of a tile's piece takes, with these constants.
+  // The update of a tile's piece with the constants of that number.
   UpdatePiece UpdateOf(const TileView& tile, const MeasuredPiece& piece, int constants) const;
 
   OptimizerSpec spec_;
@@ -94,7 +93,7 @@ class OptimizerTiles : public TileCompute {
   StateLayout layout_;
   std::vector<std::vector<ParameterRange>> decayed_;
   UpdateRounding rounding_;
-  std::shared_ptr<TensorRatios> ratios_;  // copies share them
+  std::shared_ptr<TensorRatios> ratios_;  // shared by copies
   std::shared_ptr<FactoredMoments> moments_;
 };
 

@@ -25,7 +25,7 @@ absl::Status RequireRange(absl::string_view field, double value, double low, dou
 bool OptimizerSpec::SecondMoments::MoveIn(int64_t step) const {
   if (step > last_step) return false;
   if (moves_per_doubling == 0) return true;
-  // The moves of one interval end with step `end`.
+  // The updates of the current interval end with step `end`.
   int64_t interval = 1, end = 0;
   while (true) {
     const int64_t last = end / interval * interval + interval * moves_per_doubling;
@@ -48,7 +48,7 @@ std::string MastersName(OptimizerSpec::Masters masters) {
 }
 
 absl::Status ValidateOptimizer(const OptimizerSpec& spec) {
-  constexpr double kHuge = 1e31;  // beyond what flags and files take
+  constexpr double kHuge = 1e31;  // beyond the limits of flags and files
   absl::Status status;
   status.Update(RequireRange("learning_rate", spec.learning_rate, 0, kHuge, "0 or more"));
   status.Update(RequireRange("beta1", spec.beta1, 0, 1, "in [0, 1)"));

@@ -18,7 +18,7 @@ constexpr uint64_t kNestedBlock = PackedShape::kNestedBlock;
 constexpr PackedFormat kFormats[] = {PackedFormat::kNone, PackedFormat::kInt8, PackedFormat::kNf4,
                                      PackedFormat::kNf4Nested};
 
-constexpr uint8_t kNf4Zero = 7;  // its code
+constexpr uint8_t kNf4Zero = 7;  // the code of 0
 
 // Quantiles of the normal distribution (Dettmers et al., QLoRA, 2023).
 constexpr float kNf4[16] = {-0x1p+0f,        -0x1.647362p-1f, -0x1.0cd66p-1f,  -0x1.946540p-2f,
@@ -26,8 +26,9 @@ constexpr float kNf4[16] = {-0x1p+0f,        -0x1.647362p-1f, -0x1.0cd66p-1f,  -
                             0x1.45f5fep-4f,  0x1.4995c6p-3f,  0x1.f809bap-3f,  0x1.5a0674p-2f,
                             0x1.c3497p-2f,   0x1.200f56p-1f,  0x1.722766p-1f,  0x1p+0f};
 
-// Seven decades of evenly spaced values, twice as many in each (Dettmers, 8-bit approximations for
-// parallelism in deep learning, 2015), rounded as torch.linspace and its products are.
+// Seven decades of evenly spaced values, each with twice as many as the one before (Dettmers, 8-bit
+// approximations for parallelism in deep learning, 2015), rounded like torch.linspace and its
+// products.
 std::array<float, 256> MakeDynamicMap() {
   std::array<float, 256> map{};
   size_t filled = 0;
@@ -97,7 +98,7 @@ struct Nf4Codes {
 template <DType kDType>
 using Stored = typename Number<kDType>::Stored;
 
-// A whole block whose values are looked up in a table of sixteen.
+// Looks up a whole block of values in a table of sixteen.
 template <typename T>
 SPILLWAY_ALWAYS_INLINE void LookUpBlock(const T (&values)[16], const uint8_t* codes,
                                         T* __restrict out) {
@@ -112,7 +113,7 @@ SPILLWAY_ALWAYS_INLINE void LookUpBlock(const T (&values)[16], const uint8_t* co
 using Bytes = uint8_t __attribute__((vector_size(16)));
 using Words = uint16_t __attribute__((vector_size(32)));
 
-// The same, by looking up low and high bytes by themselves, sixteen at once.
+// LookUpBlock for 16-bit values: looks up low and high bytes separately, sixteen at once.
 SPILLWAY_ALWAYS_INLINE void LookUpBlock(const uint16_t (&values)[16], const uint8_t* codes,
                                         uint16_t* __restrict out) {
   constexpr Bytes kFirst = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
@@ -139,7 +140,8 @@ SPILLWAY_ALWAYS_INLINE void LookUpBlock(const uint16_t (&values)[16], const uint
 
 #endif
 
-// Values [first, first + count) of a matrix in nf4; `scales` begin with the first value's block.
+// Unpacks values [first, first + count) of an nf4 matrix; `scales` start at the first value's
+// block.
 template <DType kDType>
 struct UnpackNf4 {
   static SPILLWAY_ALWAYS_INLINE void Run(const uint8_t* codes, const float* scales, uint64_t first,
@@ -186,7 +188,7 @@ struct UnpackInt8 {
   }
 };
 
-// nf4's scales of blocks [first, last].
+// Decodes nf4's scales of blocks [first, last].
 void UnpackScales(const PackedShape& shape, const char* packed, uint64_t first, uint64_t last,
                   std::vector<float>* scales) {
   const auto* const fp32 = reinterpret_cast<const float*>(packed);
@@ -304,7 +306,7 @@ void MatrixPacker::AddNf4(const float* values, uint64_t first, uint64_t count) {
     for (uint64_t i = 0; i < some; i += 2) {
       to[i / 2] = static_cast<uint8_t>(of_block[i] << 4 | of_block[i + 1]);
     }
-    // bitsandbytes bounds that of a last block that is not whole.
+    // bitsandbytes bounds the scale of an incomplete last block.
     largest_.push_back(some == kBlockValues ? largest : std::max(largest, 1e-38f));
   }
 }
@@ -332,7 +334,7 @@ void MatrixPacker::PackScales() {
     const uint64_t end = std::min<uint64_t>(begin + kNestedBlock, largest_.size());
     const float scale = Largest(largest_.data() + begin, end - begin);
     scales[begin / kNestedBlock] = scale;
-    if (scale == 0) continue;  // any code will do, and it is the first
+    if (scale == 0) continue;  // any code works; 0 is stored
     const float inverse = 1 / scale;
     for (uint64_t i = begin; i < end; ++i) {
       const float at = (largest_[i] * inverse + 1) * 32767.5f + 0.5f;

@@ -1,13 +1,13 @@
-// Matrices in fewer bits than a run's dtype has: values, layout of a file's tensors and rounding
-// are those of bitsandbytes (0.50).
+// Matrices in fewer bits than a run's dtype: values, layout of a file's tensors and rounding are
+// those of bitsandbytes (0.50).
 //
-// int8: each row by its largest magnitude over 127. nf4: row-major in blocks of 64, two values to a
-// byte (the first in the high bits), each the nearest of sixteen fixed ones times the block's
-// largest magnitude; of which there is either the fp32 itself, or a byte of a second code, in
-// blocks of 256 with a scale each, besides a mean that all share ("double quantisation").
+// int8: each row is scaled by its largest magnitude over 127. nf4: row-major in blocks of 64, two
+// values per byte (the first in the high bits), each the nearest of sixteen fixed values times the
+// block's largest magnitude. The magnitudes are stored in fp32, or ("double quantisation") as codes
+// of one byte, in blocks of 256 with a scale each, plus a common mean.
 //
-// What is packed is one run of bytes: scales first, so that who reads it in order can unpack it as
-// it comes. Plain values, pure functions; any thread.
+// A packed matrix is one run of bytes, scales first, so that it can be unpacked as it is read.
+// Plain values, pure functions; any thread.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@
 
 namespace spillway {
 
-// Values are part of the manifest by their names only.
+// The manifest has values by name only.
 enum class PackedFormat : uint8_t { kNone, kInt8, kNf4, kNf4Nested };
 
 // "int8", "nf4 with fp32 scales", "nf4"; "none".
 absl::string_view PackedFormatName(PackedFormat format);
 std::optional<PackedFormat> PackedFormatFromName(absl::string_view name);
 
-// How frozen matrices of a run are kept, in words of its dtype.
+// The format of a run's frozen matrices, in words of its dtype.
 struct Packing {
   PackedFormat format = PackedFormat::kNone;
   uint32_t word_bytes = 0;
@@ -35,39 +35,39 @@ struct Packing {
   friend bool operator==(const Packing&, const Packing&) = default;
 };
 
-// Where the parts of a packed matrix [rows, columns] lie, in bytes from its first.
+// Offsets of the parts of a packed matrix [rows, columns], in bytes.
 struct PackedShape {
   PackedFormat format = PackedFormat::kNone;
   int64_t rows = 0;
   int64_t columns = 0;
 
-  static constexpr uint64_t kBlock = 64;         // values that share a scale (nf4)
-  static constexpr uint64_t kNestedBlock = 256;  // scales that do
-  // Of a matrix that is multiplied by, so many elements are unpacked at once, at most.
+  static constexpr uint64_t kBlock = 64;         // values per scale (nf4)
+  static constexpr uint64_t kNestedBlock = 256;  // scales per nested scale
+  // Limit of elements that are unpacked at once for a product.
   static constexpr int64_t kMostUnpacked = int64_t{4} << 20;
 
   uint64_t values() const { return static_cast<uint64_t>(rows) * static_cast<uint64_t>(columns); }
-  // fp32 scales: of rows, blocks, or (nested) blocks of blocks' scales. At 0.
+  // Number of fp32 scales: of rows, blocks or (nested) blocks of scales. At offset 0.
   uint64_t scales() const;
   uint64_t blocks() const { return (values() + kBlock - 1) / kBlock; }
-  // Nested: the fp32 mean, and a byte a block.
+  // Nested: the fp32 mean, then one byte per block.
   uint64_t mean_offset() const { return sizeof(float) * scales(); }
   uint64_t block_codes_offset() const { return mean_offset() + sizeof(float); }
   uint64_t codes_offset() const;
   uint64_t codes_bytes() const;
-  uint64_t bytes() const;  // of all, a multiple of 4
+  uint64_t bytes() const;  // in total, a multiple of 4
 };
 
 // Packs a matrix whose rows come one after another.
 class MatrixPacker {
  public:
-  // How many rows an Add has, but for the last: whole blocks, whatever the columns.
+  // Rows of each Add but the last: whole blocks, whatever the columns.
   static constexpr int64_t kRows = PackedShape::kBlock;
 
-  // `packed` has shape.bytes(), and outlives it.
+  // `packed` has shape.bytes(), and outlives the packer.
   MatrixPacker(const PackedShape& shape, char* packed);
 
-  // The next `rows` of it, a multiple of kRows but for the last ones. All are finite.
+  // Adds the next `rows` rows, a multiple of kRows except for the last ones. All values are finite.
   void Add(const float* values, int64_t rows);
   // REQUIRES: all rows have been added.
   void Finish();
@@ -89,11 +89,12 @@ struct MatrixPart {
   int64_t column = 0, columns = 0;
 };
 
-// Writes the part's values, row-major and side by side, in fp32 or rounded from there to `dtype`.
+// Writes the part's values to `out`, row-major and contiguous, in fp32 or rounded from it to
+// `dtype`.
 void Unpack(const PackedShape& shape, const char* packed, const MatrixPart& part, DType dtype,
             void* out);
 
-// The sixteen values of nf4, and the 256 of its scales' code.
+// The sixteen values of nf4, and the 256 values of its scales' code.
 const float* Nf4Values();
 const float* DynamicMap();
 

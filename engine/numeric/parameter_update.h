@@ -1,8 +1,7 @@
-// The arithmetic of one parameter's update: what the CPU's loops (update_loops.h) and the
-// GPU's kernels (engine/cuda/) repeat. Written once, so that both do the same operations in
-// the same order; compiled without contraction, fast-math and flush-to-zero on both sides, so
-// that each is correctly rounded. (Which NaN comes of a NaN is the processor's affair. A
-// master that is one ends the run.)
+// The arithmetic of one parameter's update, shared by the CPU's loops (update_loops.h) and the
+// GPU's kernels (engine/cuda/), so that both do the same operations in the same order. Both compile
+// it without contraction, fast-math and flush-to-zero, so that every operation is correctly
+// rounded. (The payload of a NaN depends on the processor; a NaN master ends the run.)
 #pragma once
 
 #include <cstdint>
@@ -13,21 +12,21 @@
 
 namespace spillway {
 
-// What a step's update multiplies and adds, in fp32.
+// The constants of a step's update, in fp32.
 struct UpdateConstants {
   float gradient_scale;
-  float decay_factor;  // AdamW, Lion, Adafactor: 1 - lr * weight_decay, or 1 where nothing decays
-  float weight_decay;  // Adam, SGD, LAMB: or 0 where nothing decays
+  float decay_factor;  // AdamW, Lion, Adafactor: 1 - lr * weight_decay; 1 without decay
+  float weight_decay;  // Adam, SGD, LAMB; 0 without decay
   float one_minus_beta1;
   float beta2;
   float one_minus_beta2;
   float bias_correction2_sqrt;
   float eps;
   float
-      negative_step_size;  // -lr / bias_correction1; SGD, Lion: -lr; LAMB, Adafactor: its tensor's
+      negative_step_size;  // -lr / bias_correction1; SGD, Lion: -lr; LAMB, Adafactor: the tensor's
   float momentum;          // SGD; Lion: beta1
   float one_minus_dampening;  // 1 in the first step
-  uint32_t rounding_key = 0;  // of what is rounded at random: the same in the run's step alone
+  uint32_t rounding_key = 0;  // key of stochastic rounding, unique to the step
 };
 
 // The planes of `count` neighbouring parameters; unused ones are null. None overlap.
@@ -39,13 +38,13 @@ struct UpdatePlanes {
   void* moment2;   // exp_avg_sq
   const void* gradient;
   uint64_t count;
-  float* scales1 = nullptr;  // of moments in codes: one a block of kMomentBlock parameters
+  float* scales1 = nullptr;  // coded moments: one per block of kMomentBlock parameters
   float* scales2 = nullptr;
-  uint32_t first_word = 0;  // what tells the first parameter from all others of a model
+  uint32_t first_word = 0;  // identifies the first parameter within the model
 };
 
-// The smallest magnitude bits (sign cleared) of a master that is not finite or whose weight
-// is not. (Without a master: of a weight.)
+// The smallest magnitude bits (sign cleared) of a master (or weight, without masters) that is not
+// finite or whose weight is not.
 SPILLWAY_ALWAYS_INLINE constexpr uint32_t FirstUnstorableMagnitude(WeightFormat format) {
   return HasResidual(format)                ? kFirstUnsplittableMagnitude
          : format == WeightFormat::kFloat16 ? 0x477ff000  // 65520
@@ -60,15 +59,16 @@ SPILLWAY_ALWAYS_INLINE float SquareRoot(float value) {
 #endif
 }
 
-// Adam's moments take a gradient in.
+// Updates Adam's moments with a gradient.
 SPILLWAY_ALWAYS_INLINE void AddToMoments(float g, float* moment1, float* moment2,
                                          const UpdateConstants& c) {
   *moment1 = *moment1 + c.one_minus_beta1 * (g - *moment1);
   *moment2 = *moment2 * c.beta2 + (c.one_minus_beta2 * g) * g;
 }
 
-// LAMB (You et al., 2020): along which a parameter moves, as DeepSpeed's FusedLamb has it: moments
-// are not corrected, the step size is. How far is its tensor's matter (tensor_ratios.h).
+// LAMB (You et al., 2020): the direction of a parameter's update, as in DeepSpeed's FusedLamb: the
+// step size is bias-corrected, the moments are not. The tensor's ratio is computed in
+// tensor_ratios.h.
 SPILLWAY_ALWAYS_INLINE float LambDirection(float p, float g, float* moment1, float* moment2,
                                            const UpdateConstants& c) {
   AddToMoments(g, moment1, moment2, c);
@@ -80,7 +80,7 @@ SPILLWAY_ALWAYS_INLINE float LambDirection(float p, float g, float* moment1, flo
 template <UpdateRule kRule>
 SPILLWAY_ALWAYS_INLINE float NewMaster(float p, float g, float* moment1, float* moment2,
                                        const UpdateConstants& c) {
-  if constexpr (kRule == UpdateRule::kAdafactor) {  // of which g is the direction
+  if constexpr (kRule == UpdateRule::kAdafactor) {  // g is the direction
     return p * c.decay_factor + c.negative_step_size * g;
   }
   g = g * c.gradient_scale;
@@ -100,7 +100,7 @@ SPILLWAY_ALWAYS_INLINE float NewMaster(float p, float g, float* moment1, float* 
     const float mean = *moment1 * c.momentum + c.one_minus_beta1 * g;
     *moment1 = *moment1 * c.beta2 + c.one_minus_beta2 * g;
     const float sign = mean > 0 ? 1.0f : mean < 0 ? -1.0f : 0.0f;
-    // What is added is NaN where a sign would hide that the gradient is not finite, and else 0.
+    // The added value is NaN where a sign would hide that the gradient is not finite, else 0.
     return p + c.negative_step_size * sign + (mean - mean);
   } else if constexpr (kRule == UpdateRule::kSgd) {
     return p + c.negative_step_size * g;
@@ -116,7 +116,7 @@ SPILLWAY_ALWAYS_INLINE float NewMaster(float p, float g, float* moment1, float* 
 SPILLWAY_ALWAYS_INLINE float MomentOf(float stored) { return stored; }
 SPILLWAY_ALWAYS_INLINE float MomentOf(uint16_t stored) { return FloatFromBFloat16(stored); }
 
-// The master of parameter `i`, or its weight where it has none.
+// The master of parameter `i`, or its weight without masters.
 template <WeightFormat kFormat, typename Stored>
 SPILLWAY_ALWAYS_INLINE float MasterOf(const Stored* weight, const ResidualOf<kFormat>* residual,
                                       const float* master, uint64_t i) {
@@ -129,12 +129,12 @@ SPILLWAY_ALWAYS_INLINE float MasterOf(const Stored* weight, const ResidualOf<kFo
   }
 }
 
-// Updates parameter `i` of the planes in place (those that format and rule don't have are not
-// looked at); `word` is UpdatePlanes::first_word's of it. Returns the magnitude bits of its new
-// master, or of its weight where it has none.
+// Updates parameter `i` of the planes in place, ignoring planes that format and rule do not have;
+// `word` is derived from UpdatePlanes::first_word. Returns the magnitude bits of its new master, or
+// of its weight without masters.
 //
-// A step moves a second moment by a thousandth, and a weight by less: where they are kept in bf16
-// the nearest would be what they were.
+// In bf16, second moments and weights without masters are rounded stochastically: their changes in
+// a step are so small that rounding to nearest would drop them.
 template <WeightFormat kFormat, UpdateRule kRule, typename Stored, typename Moment,
           typename Gradient>
 SPILLWAY_ALWAYS_INLINE uint32_t UpdateParameter(Stored* weight, ResidualOf<kFormat>* residual,
@@ -169,7 +169,7 @@ SPILLWAY_ALWAYS_INLINE uint32_t UpdateParameter(Stored* weight, ResidualOf<kForm
       moment2[i] = v;
     }
   }
-  // Drawn anew: a weight's rounding has nothing to do with the second moment's.
+  // A second draw: the weight's rounding is independent of the second moment's.
   const uint32_t weight_bits = MixedBits(random_bits + 0x9e3779b9);
   if constexpr (HasResidual(kFormat)) {
     if constexpr (kFormat == WeightFormat::kBFloat16Byte) p = DitheredMaster24(p, weight_bits);

@@ -1,4 +1,4 @@
-// One round function for every use of Philox4x32-10 (random.h says what for).
+// The round function of Philox4x32-10 (random.h).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ inline constexpr uint32_t kPhiloxMultiplier1 = 0xCD9E8D57;
 inline constexpr uint32_t kPhiloxWeyl0 = 0x9E3779B9;
 inline constexpr uint32_t kPhiloxWeyl1 = 0xBB67AE85;
 
-// Ten rounds in place on one counter.
+// Ten rounds on one counter, in place.
 SPILLWAY_ALWAYS_INLINE void PhiloxRounds(uint32_t& c0, uint32_t& c1, uint32_t& c2, uint32_t& c3,
                                          uint32_t k0, uint32_t k1) {
   for (int round = 0; round < kPhiloxRounds; ++round) {

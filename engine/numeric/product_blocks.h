@@ -1,6 +1,6 @@
-// How a product of 16-bit matrices is cut where it is made in fp32: blocks of both are converted,
-// multiplied, and a block of the result is rounded once. Sizes follow from the shapes alone, so the
-// bits are the same in every placement. Any thread.
+// The blocks of a product of 16-bit matrices that is computed in fp32: blocks of both operands are
+// converted and multiplied, and a block of the result is rounded once. Sizes depend on shapes
+// alone, so the bits are the same in every placement. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@ namespace spillway {
 
 struct ProductBlocks {
   static constexpr int64_t kMost = 1024;
-  // Where each converted number is used so few times it must still be in the cache: half the time.
+  // Smaller blocks if each converted number is used few times: then it must stay in the cache,
+  // which halves the time.
   static constexpr int64_t kFewRows = 128, kFewColumns = 256;
 
   // [m, k] x [k, n]
@@ -18,7 +19,7 @@ struct ProductBlocks {
         columns(Even(n, m <= kFewRows && most > kFewColumns ? kFewColumns : most)),
         depth(Even(k, most)) {}
 
-  // Of both operands' blocks and of the result's: at most 12 MiB.
+  // Bytes of both operands' blocks and of the result's: at most 12 MiB.
   uint64_t bytes() const {
     return sizeof(float) * (rows * depth + depth * columns + rows * columns);
   }
@@ -26,7 +27,7 @@ struct ProductBlocks {
   int64_t rows, columns, depth;
 
  private:
-  // As few equal pieces as can be, of whole cache lines. (`most` is a multiple of 16.)
+  // The size of the fewest equal pieces of whole cache lines. (`most` is a multiple of 16.)
   static int64_t Even(int64_t size, int64_t most) {
     if (size <= most) return size;
     const int64_t pieces = (size + most - 1) / most;

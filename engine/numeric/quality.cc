@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-// Of one label.
+// Counts for one label.
 struct LabelCounts {
   double predicted = 0, labelled = 0, right = 0;
 
@@ -56,7 +56,7 @@ double Pearson(const std::vector<double>& x, const std::vector<double>& y) {
   return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : kNone;
 }
 
-// From 1; equal values have the mean of theirs.
+// Ranks from 1; equal values share their mean rank.
 std::vector<double> RanksOf(const std::vector<double>& values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -71,7 +71,7 @@ std::vector<double> RanksOf(const std::vector<double>& values) {
   return ranks;
 }
 
-// What a label says of an entity: "B-PER" that one of kind PER begins.
+// The entity part of a label: "B-PER" starts an entity of kind PER.
 struct EntityTag {
   char place = 'O';
   std::string kind;
@@ -93,7 +93,8 @@ bool NamesEntities(const std::vector<std::string>& labels) {
                      [&](const std::string& label) { return label == "O" || is_place(label); });
 }
 
-// seqeval's end_of_chunk and start_of_chunk, without the brackets that none of our labels has.
+// seqeval's end_of_chunk and start_of_chunk, without the bracket tags, which our labels do not
+// have.
 bool EndsBetween(const EntityTag& before, const EntityTag& tag) {
   if (before.place == 'O') return false;
   if (before.place == 'E' || before.place == 'S') return true;
@@ -106,12 +107,12 @@ bool BeginsBetween(const EntityTag& before, const EntityTag& tag) {
          before.kind != tag.kind;
 }
 
-// Entities of texts' tags: (first token, one behind its last, kind).
+// Finds the entities in tags: (first token, last token + 1, kind).
 class EntityFinder {
  public:
   using Found = std::set<std::tuple<int64_t, int64_t, std::string>>;
 
-  // Tokens are counted through all texts; of an end of a text the tag is O.
+  // Tokens are counted across texts; an end of text has the tag O.
   void Add(const EntityTag& tag) {
     if (EndsBetween(before_, tag)) found_.emplace(begin_, at_, before_.kind);
     if (BeginsBetween(before_, tag)) begin_ = at_;

@@ -10,7 +10,7 @@
 namespace spillway {
 namespace {
 
-// Keeps streams of different purpose apart under one seed.
+// Separates streams of different purposes under one seed.
 constexpr uint64_t kStreamDomain = 0x53747265616d0001;   // "Stream"
 constexpr uint64_t kPermuteDomain = 0x5065726d75740002;  // "Permut"
 
@@ -19,7 +19,7 @@ constexpr uint32_t High(uint64_t value) { return static_cast<uint32_t>(value >> 
 
 PhiloxKey KeyOf(uint64_t bits) { return {Low(bits), High(bits)}; }
 
-// The four words that belong to one index of a stream.
+// The four words of an index in a stream.
 PhiloxCounter StreamWords(uint64_t seed, uint64_t stream, uint64_t index) {
   return Philox4x32({Low(index), High(index), Low(stream), High(stream)},
                     KeyOf(seed ^ kStreamDomain));
@@ -29,7 +29,7 @@ constexpr uint64_t Join64(uint32_t low, uint32_t high) { return (uint64_t{high} 
 
 constexpr uint64_t kPairs = 64;  // computed at a time
 
-// As static_cast does, which AVX2 has no instruction for. REQUIRES: value <= 2^53.
+// Equals static_cast, for which AVX2 has no instruction. REQUIRES: value <= 2^53.
 SPILLWAY_ALWAYS_INLINE double ToDouble(uint64_t value) {
   constexpr uint64_t kTwo52 = 0x4330000000000000;  // the bits of 2^52, whose last stands for 1
   const double high = std::bit_cast<double>((value >> 32) | kTwo52) - 0x1p52;
@@ -86,7 +86,7 @@ SPILLWAY_ALWAYS_INLINE void CosSin(uint64_t turn, double* cos, double* sin) {
   const double x = rest * kRadians;
   const uint64_t c = std::bit_cast<uint64_t>(CosNearZero(x));
   const uint64_t s = std::bit_cast<uint64_t>(SinNearZero(x));
-  // Every second quarter has them the other way round; the sign is that of the quarter's half turn.
+  // Odd quarters swap sine and cosine; the sign follows from the quarter's half turn.
   const uint64_t other = (c ^ s) & (0 - (quadrant & 1));
   const uint64_t cos_sign = (quadrant + 1) / 2 % 2, sin_sign = quadrant / 2 % 2;
   *cos = std::bit_cast<double>(c ^ other ^ (cos_sign << 63));
@@ -168,7 +168,7 @@ uint64_t Permute(uint64_t index, uint64_t n, uint64_t key) {
   for (int round = 0; round < kRounds; ++round) {
     round_keys[round] = FeistelRound(round + 1, key);
   }
-  // The network permutes [0, 4^half_bits), less than 4 n: a few turns are enough.
+  // The network permutes [0, 4^half_bits), which is less than 4 n: a few iterations suffice.
   do {
     uint64_t left = index >> half_bits;
     uint64_t right = index & mask;

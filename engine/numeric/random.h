@@ -1,4 +1,4 @@
-// Random numbers that are a function of what they are for.
+// Random numbers as functions of their purpose.
 //
 // Everything random in a run comes from Philox4x32-10 (Salmon et al., "Parallel Random
 // Numbers: As Easy as 1, 2, 3", SC'11): a keyed bijection of a 128-bit counter. There is
@@ -18,7 +18,7 @@ using PhiloxKey = std::array<uint32_t, 2>;
 
 PhiloxCounter Philox4x32(PhiloxCounter counter, PhiloxKey key);
 
-// What a dropout mask is for. `site` is the position of the dropout inside its unit.
+// The purpose of a dropout mask. `site`: index of the dropout within its unit.
 struct DropoutKey {
   uint64_t seed = 0;
   uint64_t step = 0;
@@ -30,7 +30,7 @@ struct DropoutKey {
 };
 
 // out[i] = keep(begin + i) ? round(in[i] * float(1 / (1 - p))) : 0 for i in [0, count).
-// The same call serves forward (activations) and backward (gradients). Element e of the
+// Forward (activations) and backward (gradients) use the same call. Element e of the
 // mask depends on key and e alone, however the range is cut. An element is dropped when
 // its 16 random bits are below round(p * 65536).
 // `out` may be `in`; otherwise they must not overlap. REQUIRES: 0 <= p < 1.
@@ -47,7 +47,7 @@ void FillNormal(uint64_t seed, uint64_t stream, uint64_t first_index, uint64_t c
 void FillUniform(uint64_t seed, uint64_t stream, uint64_t first_index, uint64_t count, double low,
                  double high, float* out);
 
-// 64 random bits for (seed, stream, index): seeds for what has a generator of its own.
+// 64 random bits for (seed, stream, index): seeds of other generators.
 uint64_t RandomBits(uint64_t seed, uint64_t stream, uint64_t index);
 
 // Position `index` of a pseudo-random permutation of [0, n) chosen by `key`: a Feistel
@@ -56,7 +56,7 @@ uint64_t RandomBits(uint64_t seed, uint64_t stream, uint64_t index);
 // REQUIRES: index < n.
 uint64_t Permute(uint64_t index, uint64_t n, uint64_t key);
 
-// The permutation's key of one epoch.
+// The key of an epoch's permutation.
 uint64_t EpochKey(uint64_t seed, uint64_t epoch);
 
 }  // namespace spillway

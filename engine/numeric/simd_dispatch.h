@@ -1,4 +1,4 @@
-// Choosing the instruction set of our own loops at run time.
+// Selects the instruction set of our loops at run time.
 //
 // A loop is a struct with a static always-inline Run; RunOnBestSimdTarget<Loop>(...)
 // compiles it once per target and calls the best the processor has. Every loop is a
@@ -21,15 +21,15 @@ absl::string_view SimdTargetName(SimdTarget target);
 
 bool SimdTargetSupported(SimdTarget target);
 
-// The best supported one, unless a test chose another.
+// The best supported target, unless a test set another.
 SimdTarget ActiveSimdTarget();
 
 // Any thread, but not while loops run. REQUIRES: the target is supported.
 void SetSimdTargetForTest(SimdTarget target);
 void ResetSimdTargetForTest();
 
-// While it lives, this thread rounds to nearest and keeps subnormals, whatever a
-// library set before; then the thread's own mode comes back.
+// Within its scope, this thread rounds to nearest and keeps subnormals, whatever a library set
+// before; then the thread's previous mode is restored.
 class ScopedExactFloatMode {
  public:
   ScopedExactFloatMode();

@@ -1,10 +1,10 @@
-// An fp32 master kept as two planes: the bf16 compute weight, and what it lacks.
+// An fp32 master split into two planes: the bf16 compute weight, and the residual.
 //
 //   weight   = the master rounded to nearest bf16, ties away from zero
 //   residual = the master's low 16 bits
 //   master   = ((weight - (residual >= 0x8000)) << 16) | residual      (in uint32)
 //
-// A master of 24 bits, whose low 8 are zero, has a residual of 8: what is above them.
+// A 24-bit master has zeros in its low 8 bits, and a residual of the 8 bits above them.
 //
 // The idea is that of Split-SGD-BF16 (Kalamkar et al., "Optimizing Deep Learning
 // Recommender Systems' Training On CPU Cluster Architectures", 2020), which truncates;
@@ -27,8 +27,8 @@ struct SplitMaster {
   Residual residual;
 };
 
-// Half of the weight's last place is 0x8000: adding it to the magnitude rounds ties away.
-// Residual: uint16_t, or uint8_t of a master of 24 bits.
+// Half of the weight's last place is 0x8000: adding it to the magnitude rounds ties away. Residual:
+// uint16_t, or uint8_t with 24-bit masters.
 template <typename Residual = uint16_t>
 SPILLWAY_ALWAYS_INLINE SplitMaster<Residual> Split(float master) {
   const uint32_t bits = BitsOf(master);
@@ -43,8 +43,8 @@ SPILLWAY_ALWAYS_INLINE float Join(uint16_t weight, Residual residual) {
   return FloatOfBits((high << 16) | (uint32_t{residual} << (16 - kBits)));
 }
 
-// One of the two masters of 24 bits around a value, each with the probability that makes it right
-// on average, as the upper byte of `random_bits` has it. NaN stays NaN.
+// Stochastic rounding to one of the two 24-bit masters around a value, by the upper byte of
+// `random_bits`. NaN stays NaN.
 SPILLWAY_ALWAYS_INLINE float DitheredMaster24(float value, uint32_t random_bits) {
   const uint32_t bits = BitsOf(value);
   const uint32_t rounded = bits + (random_bits >> 24);
@@ -52,7 +52,7 @@ SPILLWAY_ALWAYS_INLINE float DitheredMaster24(float value, uint32_t random_bits)
   return FloatOfBits(((bits & 0x7fffffff) > 0x7f800000 ? quiet_nan : rounded) & 0xffffff00);
 }
 
-// The nearest, ties to even.
+// The nearest 24-bit master, ties to even.
 inline float NearestMaster24(float value) {
   const uint32_t bits = BitsOf(value);
   if ((bits & 0x7fffffff) > 0x7f800000) return value;

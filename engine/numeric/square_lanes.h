@@ -1,4 +1,4 @@
-// Sums of squares that are the same on every SIMD target.
+// Sums of squares with the same bits on every SIMD target.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace spillway {
 
-constexpr uint64_t kLoopBlock = 512;  // values that loops take at once
+constexpr uint64_t kLoopBlock = 512;  // values per iteration of the loops
 
-// Squares over 16 lanes, which are added in order at the end.
+// Squares summed in 16 lanes, which are added in order at the end.
 class Lanes {
  public:
   template <uint64_t kCount>

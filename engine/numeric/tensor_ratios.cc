@@ -12,7 +12,7 @@ namespace spillway {
 TensorRatio TensorRatioOf(const OptimizerSpec& spec) {
   if (spec.kind == OptimizerSpec::Kind::kLamb) {
     return [least = spec.least_trust_ratio, most = spec.most_trust_ratio](const TensorSquares& of) {
-      // What is zero, as a bias is at first, moves as far as it would without a ratio.
+      // A zero tensor, such as a new bias, has the ratio 1.
       const bool any = of.weights > 0 && of.directions > 0;
       return any ? std::clamp(std::sqrt(of.weights / of.directions), least, most) : 1;
     };
@@ -63,7 +63,7 @@ void TensorRatios::Put(int unit, int tile, std::vector<MeasuredPiece> pieces,
   MutexLock lock(mutex_);
   std::vector<std::optional<Tile>>& tiles = tiles_[unit];
   tiles[tile] = {std::move(pieces), std::move(squares)};
-  // However the tiles come, this is their order.
+  // Tiles are added in this order, however they arrive.
   int& next = next_[unit];
   for (; next < units_[unit].tiles && tiles[next].has_value(); ++next) {
     Add(unit, *std::exchange(tiles[next], std::nullopt));

@@ -1,8 +1,7 @@
-// What a tensor's learning rate is multiplied by, which follows from the norms of its weights and
-// of the direction along which they are to move: LAMB's trust ratio, Adafactor's clipping. A tensor
-// lies in many tiles, and in the shards of several ranks; its sums are the same however it is cut,
-// since squares are added in blocks of a unit's parameters, blocks in portions
-// (engine/ranks/shard_grid.h), and portions in their order.
+// Factors of tensors' learning rates, from the norms of their weights and update directions: LAMB's
+// trust ratio, Adafactor's clipping. A tensor is spread over tiles and the shards of ranks. Its
+// sums are independent of the partition: squares are added in blocks of a unit's parameters, blocks
+// in portions (engine/ranks/shard_grid.h), and portions in order.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +18,7 @@
 
 namespace spillway {
 
-// Parameters [begin, end) of a unit, by position in its flat range, or a shard's.
+// Parameters [begin, end) of a unit or a shard, by position in its flat range.
 struct ParameterRange {
   uint64_t begin = 0;
   uint64_t end = 0;
@@ -27,51 +26,53 @@ struct ParameterRange {
   friend bool operator==(const ParameterRange&, const ParameterRange&) = default;
 };
 
-// What of a tensor is in a shard, and in one block.
+// The part of a tensor that lies in a shard, and in one block.
 struct MeasuredPiece {
-  uint64_t begin = 0;  // by position in the shard
+  uint64_t begin = 0;  // position in the shard
   uint64_t end = 0;
-  int tensor = 0;  // of the unit
+  int tensor = 0;  // index in the unit
 };
 
-// Of a tensor: sums of squares, and how many parameters they are of.
+// Sums of squares over a tensor's parameters, and their number.
 struct TensorSquares {
   double weights = 0;
   double directions = 0;
   uint64_t parameters = 0;
 };
 
-// An optimizer's ratio. Of what is no number: 1, and the update says it.
+// An optimizer's ratio for a tensor; 1 for NaN, which the update then reports.
 using TensorRatio = std::function<double(const TensorSquares&)>;
 // REQUIRES: MeasuresFirst.
 TensorRatio TensorRatioOf(const OptimizerSpec& spec);
 
 class TensorRatios {
  public:
-  static constexpr uint64_t kBlock = kParameterAlignment;  // parameters that are added alone
+  // Parameters that are summed together first.
+  static constexpr uint64_t kBlock = kParameterAlignment;
 
   struct Shard {
-    // The unit's tensors in order, each by what the shard has of it (nothing: begin == end).
+    // The shard's part of each of the unit's tensors, in order (none: begin == end).
     std::vector<ParameterRange> tensors;
-    std::vector<uint64_t> parameters;  // of each of them, in all shards
-    uint64_t portion_parameters = 0;   // of which the shard has `portions`; whole blocks. 0: one
+    std::vector<uint64_t> parameters;  // of each tensor, in all shards
+    // Size of each of the shard's `portions`, whole blocks; 0: one portion.
+    uint64_t portion_parameters = 0;
     int tiles = 0;
   };
-  // Of every unit. The ratios are 1 until Use.
+  // One entry per unit. Ratios are 1 until Use.
   TensorRatios(std::vector<Shard> units, int portions, TensorRatio ratio);
 
-  // The shard's parameters [begin, end), cut where a tensor or a block ends, with `of_blocks`; else
-  // where a tensor does.
+  // The shard's parameters [begin, end), cut at the ends of tensors and, with `of_blocks`, of
+  // blocks.
   std::vector<MeasuredPiece> PiecesOf(int unit, uint64_t begin, uint64_t end, bool of_blocks) const;
 
-  // What was measured of a tile's pieces, in their order. Any thread, each tile once a step.
+  // Adds the measurements of a tile's pieces, in their order. Any thread, each tile once a step.
   void Put(int unit, int tile, std::vector<MeasuredPiece> pieces,
            std::vector<UpdateSquares> squares);
 
-  // Of all portions of the shard in order, every unit's every tensor: weights, directions.
-  // REQUIRES: every tile was put. Then a step begins anew.
+  // The sums of weights and directions for every portion of the shard, unit and tensor, in that
+  // order. Resets them for the next step. REQUIRES: every tile was put.
   std::vector<double> TakeSums();
-  // `sums`: of the portions of all shards in order, each as of TakeSums.
+  // Computes the ratios from `sums`: TakeSums of all shards, concatenated.
   void Use(absl::Span<const double> sums);
 
   double ratio(int unit, int tensor) const { return ratios_[first_[unit] + tensor]; }
@@ -91,9 +92,9 @@ class TensorRatios {
   std::vector<uint64_t> parameters_;  // [tensor]
   std::vector<double> ratios_;        // [tensor]
   Mutex mutex_;
-  // [unit][tile] Those that came before an earlier one.
+  // [unit][tile] Tiles that arrived before an earlier one.
   std::vector<std::vector<std::optional<Tile>>> tiles_ ABSL_GUARDED_BY(mutex_);
-  std::vector<int> next_ ABSL_GUARDED_BY(mutex_);     // [unit] the first that has not come
+  std::vector<int> next_ ABSL_GUARDED_BY(mutex_);     // [unit] the first tile that has not arrived
   std::vector<double> sums_ ABSL_GUARDED_BY(mutex_);  // [portion][tensor][2]
 };
 

@@ -1,4 +1,4 @@
-// What tells one tile update from another, and the way to the code that was compiled for it.
+// The template arguments of a tile's update, and the dispatch to the code compiled for them.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +26,13 @@ SPILLWAY_ALWAYS_INLINE constexpr bool HasMoment2(UpdateRule rule) {
   return rule == UpdateRule::kAdamW || rule == UpdateRule::kAdam || rule == UpdateRule::kLamb;
 }
 
-// How a parameter and its fp32 master are kept.
+// The format of a weight and its fp32 master.
 enum class WeightFormat : uint8_t {
   kFloat32,        // the weight is the master
   kBFloat16,       // with a residual (split_master.h)
-  kBFloat16Byte,   // with a residual of 8 bits: the master is one of the two of 24 bits around it
+  kBFloat16Byte,   // with a residual of 8 bits: a 24-bit master, rounded stochastically
   kFloat16,        // with the master
-  kBFloat16Alone,  // there is no master: the weight is one of the two around what it would be
+  kBFloat16Alone,  // no master; the weight is rounded stochastically
 };
 
 SPILLWAY_ALWAYS_INLINE constexpr DType DTypeOf(WeightFormat format) {
@@ -41,7 +41,7 @@ SPILLWAY_ALWAYS_INLINE constexpr DType DTypeOf(WeightFormat format) {
                                             : DType::kBFloat16;
 }
 
-// What completes a weight in bf16 to its master.
+// The plane that completes a bf16 weight to its master.
 template <WeightFormat kFormat>
 using ResidualOf = std::conditional_t<kFormat == WeightFormat::kBFloat16Byte, uint8_t, uint16_t>;
 
@@ -49,7 +49,7 @@ SPILLWAY_ALWAYS_INLINE constexpr bool HasResidual(WeightFormat format) {
   return format == WeightFormat::kBFloat16 || format == WeightFormat::kBFloat16Byte;
 }
 
-// Whether they are codes that a block has a scale for (coded_moments.h).
+// Whether moments are codes with a scale per block (coded_moments.h).
 SPILLWAY_ALWAYS_INLINE constexpr bool IsCoded(MomentFormat moments) {
   return moments == MomentFormat::kEightBit || moments == MomentFormat::kFloat8;
 }
@@ -60,7 +60,7 @@ struct UpdateKind {
   MomentFormat moments = MomentFormat::kFloat32;
 };
 
-// A value that is a template argument: decltype(x)::kValue.
+// A value as a template argument: decltype(x)::kValue.
 template <auto kConstant>
 struct Constant {
   static constexpr auto kValue = kConstant;
@@ -68,7 +68,7 @@ struct Constant {
 
 namespace internal {
 
-// run(Constant<value>()), of the values listed.
+// Calls run(Constant<value>()) if the value is listed.
 template <auto kFirst, auto... kRest, typename Run>
 auto ForValue(decltype(kFirst) value, Run run) {
   if constexpr (sizeof...(kRest) > 0) {
@@ -79,7 +79,7 @@ auto ForValue(decltype(kFirst) value, Run run) {
 
 }  // namespace internal
 
-// run(Constant<dtype>()), run(Constant<weights>()).
+// Calls run(Constant<dtype>()), run(Constant<weights>()).
 template <typename Run>
 auto ForDType(DType dtype, Run run) {
   return internal::ForValue<DType::kFloat32, DType::kBFloat16, DType::kFloat16>(dtype, run);
@@ -93,8 +93,8 @@ auto ForWeightFormat(WeightFormat weights, Run run) {
 
 namespace internal {
 
-// run(Constant<weights>(), Constant<rule>(), Constant<moments>()), of the rules listed. A rule
-// without moments keeps them in fp32.
+// Calls run(Constant<weights>(), Constant<rule>(), Constant<moments>()) for the listed rules. A
+// rule without moments has them in fp32.
 template <UpdateRule... kRules, typename Run>
 auto ForUpdateKindOf(const UpdateKind& kind, Run run) {
   using M = MomentFormat;
@@ -112,7 +112,7 @@ auto ForUpdateKindOf(const UpdateKind& kind, Run run) {
 
 }  // namespace internal
 
-// As of ForUpdateKindOf: of all rules, and of those that there are kernels for.
+// ForUpdateKindOf with all rules, and with those that have kernels.
 template <typename Run>
 auto ForUpdateKind(const UpdateKind& kind, Run run) {
   using R = UpdateRule;

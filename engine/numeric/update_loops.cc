@@ -22,7 +22,7 @@ struct UpdateLoop {
     float* __restrict master = planes.master;
     Moment* __restrict moment1 = static_cast<Moment*>(planes.moment1);
     Moment* __restrict moment2 = static_cast<Moment*>(planes.moment2);
-    // Adafactor's loop has made directions of them.
+    // For Adafactor the gradients are directions already.
     using Gradient = std::conditional_t<kRule == UpdateRule::kAdafactor, float, Stored>;
     const Gradient* __restrict gradient = static_cast<const Gradient*>(planes.gradient);
     uint32_t largest = 0;
@@ -37,7 +37,7 @@ struct UpdateLoop {
   }
 };
 
-// Parameters [from, to) of the planes.
+// Updates parameters [from, to) of the planes.
 template <WeightFormat kFormat, UpdateRule kRule, typename Moment>
 UpdatePlanes PartOf(const UpdatePlanes& planes, uint64_t from, uint64_t to) {
   using Stored = typename Number<DTypeOf(kFormat)>::Stored;
@@ -55,7 +55,7 @@ UpdatePlanes PartOf(const UpdatePlanes& planes, uint64_t from, uint64_t to) {
   return part;
 }
 
-// Calls the loop, which is compiled once for all that cut or decode a tile differently.
+// Calls the loop, which is compiled once for all ways to cut or decode a tile.
 template <WeightFormat kFormat, UpdateRule kRule, typename Moment>
 uint32_t UpdatePart(const UpdatePlanes& part, const UpdateConstants& constants) {
   return RunOnBestSimdTarget<UpdateLoop<kFormat, kRule, Moment>>(part, constants);
@@ -82,7 +82,7 @@ SPILLWAY_ALWAYS_INLINE CodedMoments<kMoments> Codes() {
   }
 }
 
-// First moments of a block of codes, or second ones.
+// The first or the second moments of a block of codes.
 template <MomentFormat kMoments, bool kSecond>
 struct DecodeLoop {
   using Code = std::conditional_t<kSecond, typename CodedMoments<kMoments>::Code2,
@@ -167,7 +167,7 @@ uint32_t UpdateCodedPieces(const UpdatePlanes& planes, const std::vector<UpdateP
   return largest;
 }
 
-// Adafactor: along which the parameters [from, from + count) of a piece are to move.
+// Adafactor: the update directions of parameters [from, from + count) of a piece.
 template <DType kDType>
 struct FactoredDirections {
   static SPILLWAY_ALWAYS_INLINE void Run(PieceFactors factors, uint64_t from, uint64_t count,
@@ -232,7 +232,7 @@ void AddSquares(const float (&values)[kCount], Lanes* lanes) {
   RunOnBestSimdTarget<AddSquaresLoop<kCount>>(&values, lanes);
 }
 
-// Masters [from, from + count) of the planes.
+// The masters [from, from + count) of the planes.
 template <WeightFormat kFormat>
 struct MastersLoop {
   static SPILLWAY_ALWAYS_INLINE void Run(const UpdatePlanes* planes, uint64_t from, uint64_t count,
@@ -247,7 +247,7 @@ struct MastersLoop {
   }
 };
 
-// LAMB: along which parameters are to move whose gradients [from, from + count) are.
+// LAMB: the update directions for the gradients [from, from + count).
 template <DType kDType>
 struct LambDirections {
   static SPILLWAY_ALWAYS_INLINE void Run(const void* gradients, uint64_t from, uint64_t count,
@@ -271,7 +271,7 @@ struct MomentsLoop {
   }
 };
 
-// Of a block that begins at `block`, those of parameters [from, to) at their places in it.
+// Decodes parameters [from, to) of a block that starts at `block`, to their positions in it.
 template <MomentFormat kMoments>
 void ReadMoments(const UpdatePlanes& planes, uint64_t block, uint64_t from, uint64_t to,
                  float* moment1, float* moment2) {

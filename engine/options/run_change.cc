@@ -8,7 +8,7 @@ namespace {
 
 struct Changeable {
   std::string name;
-  std::vector<std::string> values;  // of the identity
+  std::vector<std::string> values;  // names of values in the identity
 };
 
 const std::vector<Changeable>& AllChangeable() {

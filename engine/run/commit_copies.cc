@@ -73,7 +73,7 @@ absl::StatusOr<std::unique_ptr<CommitCopies>> CommitCopies::Open(const std::stri
     copies->seen_ = *std::move(seen);
     return copies;
   }
-  const bool created = !files.Look(directory, SymbolicLink::kFollow).ok();
+  const bool created = !files.Stat(directory, SymbolicLink::kFollow).ok();
   // A failure here is reported by RunDirectory.
   CreateDirectories(files, ParentPath(directory), FileAccess::kPrivate).IgnoreError();
   auto lock = RunDirectory::Open(directory, {.files = &files});
@@ -92,7 +92,7 @@ absl::StatusOr<std::unique_ptr<CommitCopies>> CommitCopies::Open(const std::stri
 
 absl::Status CommitCopies::CheckStillThere() const {
   if (own().IsStillNamed()) return absl::OkStatus();
-  const auto now = files_.Look(directory());
+  const auto now = files_.Stat(directory());
   return absl::UnavailableError(absl::StrCat(
       "--persist ", directory(),
       absl::IsNotFound(now.status())
@@ -121,7 +121,7 @@ uint64_t CommitCopies::AllocatedBytes(const std::string& directory) const {
   const auto names = files_.List(directory);
   for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
     const std::string path = absl::StrCat(directory, "/", name);
-    const auto info = files_.Look(path);
+    const auto info = files_.Stat(path);
     if (!info.ok()) continue;
     bytes += info->allocated_bytes;
     if (info->kind == FileInfo::Kind::kDirectory) bytes += AllocatedBytes(path);

@@ -75,7 +75,7 @@ absl::Status MakeItNoCommit(const std::string& output, int ranks) {
   for (int rank = 0; rank < ranks; ++rank) {
     const std::string directory = RankOutput(output, rank);
     const std::string from = rank == 0 ? CommitManifestPath(output) : ManifestPath(directory, rank);
-    if (absl::IsNotFound(files.Look(from).status())) continue;
+    if (absl::IsNotFound(files.Stat(from).status())) continue;
     RETURN_IF_ERROR(files.Rename(from, FreedManifestPath(directory, rank)));
     RETURN_IF_ERROR(files.SyncDirectory(directory));
   }

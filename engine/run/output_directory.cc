@@ -23,7 +23,7 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Open(const std
                                                                        int rank,
                                                                        FileSystem& files) {
   auto output = std::unique_ptr<OutputDirectory>(new OutputDirectory(files, rank));
-  const auto found = files.Look(path, SymbolicLink::kFollow);
+  const auto found = files.Stat(path, SymbolicLink::kFollow);
   const bool missing = absl::IsNotFound(found.status());
   if (!missing && (!found.ok() || found->kind != FileInfo::Kind::kDirectory)) {
     return absl::InvalidArgumentError(absl::StrCat("--output ", path, " is not a directory"));
@@ -67,7 +67,7 @@ OutputDirectory::~OutputDirectory() {
   if (!HoldsOnly(others)) return;
   // Ranks that give up together remove their directories at the same time.
   const std::string ranks = absl::StrCat(path(), "/", kRanksName);
-  for (int i = 0; i < kRankTries && rank_ == 0 && files_.Look(ranks).ok(); ++i) {
+  for (int i = 0; i < kRankTries && rank_ == 0 && files_.Stat(ranks).ok(); ++i) {
     files_.Pause(kRankPause);
   }
   if (!HoldsOnly(marks)) return;

@@ -104,7 +104,7 @@ absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Open(
   for (int attempt = 1;; ++attempt) {
     auto directory = TryOpen(name, options);
     const bool again = options.create && attempt < kAttempts && IsGone(directory.status()) &&
-                       options.files->Look(ParentPath(name), SymbolicLink::kFollow).ok();
+                       options.files->Stat(ParentPath(name), SymbolicLink::kFollow).ok();
     if (!again) return directory;
   }
 }
@@ -163,7 +163,7 @@ std::optional<RunRecord> ReadOwnerOf(const std::string& path, FileSystem& files)
 
 absl::StatusOr<RunDirectoryGlance> GlanceAtRunDirectory(const std::string& path,
                                                         FileSystem& files) {
-  ASSIGN_OR_RETURN(const FileInfo info, files.Look(path));
+  ASSIGN_OR_RETURN(const FileInfo info, files.Stat(path));
   if (info.kind != FileInfo::Kind::kDirectory) {
     return absl::NotFoundError(absl::StrCat(path, " is not a directory"));
   }

@@ -203,7 +203,7 @@ std::string CommitManifestPath(const std::string& directory, FileSystem& files) 
   // A later rank's own folder never has the first rank's manifest.
   for (const int rank : {0, RankByName(directory)}) {
     const std::string path = ManifestPath(directory, rank);
-    if (!absl::IsNotFound(files.Look(path).status())) return path;
+    if (!absl::IsNotFound(files.Stat(path).status())) return path;
   }
   const std::string path = ManifestPath(directory, RankByName(directory));
   const auto moved = MovedManifestPath(directory, files);

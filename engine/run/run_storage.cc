@@ -245,7 +245,7 @@ absl::Status RunStorage::CheckRoom(const StateLayout& layout, const StoreOptions
   for (size_t i = 0; i < needed.size(); ++i) {
     uint64_t there = 0;
     if (i < existing.size()) {
-      const auto file = files_.Look(absl::StrCat(existing[i], "/", SwapFileNames()[0]));
+      const auto file = files_.Stat(absl::StrCat(existing[i], "/", SwapFileNames()[0]));
       if (file.ok()) there = file->size_bytes;
     }
     needs.push_back({store.directories[i], needed[i] - std::min(there, needed[i]),
@@ -258,7 +258,7 @@ absl::Status RunStorage::CheckRoom(const StateLayout& layout, const StoreOptions
   const std::string model = output() + "/model";
   const auto names = files_.List(model);
   for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
-    const auto file = files_.Look(absl::StrCat(model, "/", name), SymbolicLink::kFollow);
+    const auto file = files_.Stat(absl::StrCat(model, "/", name), SymbolicLink::kFollow);
     if (file.ok()) export_bytes -= std::min(export_bytes, file->size_bytes);
   }
   needs.push_back({output(), export_bytes, absl::StrCat("the model in ", output())});

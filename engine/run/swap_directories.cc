@@ -73,7 +73,7 @@ absl::Status SwapDirectories::CheckStillThere() const {
     RETURN_IF_ERROR(CheckStillNamed(*directory, "the swap directory"));
     for (const std::string& name : SwapFileNames()) {
       const std::string path = absl::StrCat(directory->path(), "/", name);
-      if (!absl::IsNotFound(files_.Look(path).status())) continue;
+      if (!absl::IsNotFound(files_.Stat(path).status())) continue;
       return absl::UnavailableError(absl::StrCat(
           "the swap file ", path,
           " was removed while the run used it, so nothing more can be committed; leave it "

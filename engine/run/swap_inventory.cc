@@ -38,7 +38,7 @@ bool IsHex(absl::string_view text) {
 bool IsIn(const FileInfo& directory, const SwapStore& store) {
   const std::vector<std::string>& used = store.directories();
   return std::any_of(used.begin(), used.end(), [&](const std::string& path) {
-    const auto info = FileSystem::Real().Look(path, SymbolicLink::kFollow);
+    const auto info = FileSystem::Real().Stat(path, SymbolicLink::kFollow);
     return info.ok() && info->identity == directory.identity;
   });
 }
@@ -64,7 +64,7 @@ std::string OutputAround(const std::string& directory, const RunRecord& owner) {
 // Judges a directory whose owner's OUTPUT is on this machine.
 void JudgeByOutput(SwapRun& run) {
   FileSystem& files = FileSystem::Real();
-  const auto output = files.Look(run.output, SymbolicLink::kFollow);
+  const auto output = files.Stat(run.output, SymbolicLink::kFollow);
   if (!output.ok()) {
     if (absl::IsNotFound(output.status())) {
       run.state = State::kDead;
@@ -78,7 +78,7 @@ void JudgeByOutput(SwapRun& run) {
     run.reason = absl::StrCat("its OUTPUT ", run.output, " belongs to user ", output->user);
     return;
   }
-  const auto ours = files.Look(run.path, SymbolicLink::kFollow);
+  const auto ours = files.Stat(run.path, SymbolicLink::kFollow);
   if (!ours.ok()) return;
   bool committed = false, unreadable = false, waits = false;
   // A rank that was killed before it renamed its manifest has a prepared part. That is checked
@@ -144,7 +144,7 @@ void JudgeByOwner(const std::optional<RunRecord>& owner, bool empty, SwapRun& ru
 }
 
 bool HasNoSwapFile(const std::string& directory) {
-  return !FileSystem::Real().Look(absl::StrCat(directory, "/", SwapFileNames()[0])).ok();
+  return !FileSystem::Real().Stat(absl::StrCat(directory, "/", SwapFileNames()[0])).ok();
 }
 
 absl::StatusOr<SwapRun> Judge(const std::string& path) {

@@ -40,7 +40,7 @@ absl::Status RefusePacking(const RunConfig& config, absl::string_view samples) {
 std::string ScratchDirectory(const std::string& output) {
   FileSystem& files = FileSystem::Real();
   for (std::string path = files.Resolve(output);; path = ParentPath(path)) {
-    const auto found = files.Look(path, SymbolicLink::kFollow);
+    const auto found = files.Stat(path, SymbolicLink::kFollow);
     if (found.ok() && found->kind == FileInfo::Kind::kDirectory) return path;
     if (!found.ok() && !absl::IsNotFound(found.status())) return ".";  // train refuses OUTPUT
   }

@@ -13,7 +13,7 @@
 namespace spillway {
 namespace {
 
-// \w of Unicode's Technical Standard 18.
+// \w by Unicode's Technical Standard 18.
 bool IsWord(uint32_t point) {
   const auto c = static_cast<UChar32>(point);
   return u_hasBinaryProperty(c, UCHAR_ALPHABETIC) || u_hasBinaryProperty(c, UCHAR_JOIN_CONTROL) ||
@@ -54,9 +54,9 @@ size_t AddedTokenSet::Candidate(absl::string_view text, size_t at) const {
 
 AddedTokenSet::Found AddedTokenSet::LongestAt(absl::string_view text, size_t at) const {
   Found found;
-  auto low = tokens_.begin(), high = tokens_.end();  // those that agree so far
+  auto low = tokens_.begin(), high = tokens_.end();  // tokens that match so far
   for (size_t depth = 0; low != high; ++depth) {
-    // A token that ends here sorts before those that go on.
+    // A token that ends here sorts before longer ones.
     if (low->content.size() == depth) {
       found.token = &*low;
       if (++low == high) break;
@@ -125,7 +125,7 @@ absl::Status AddedTokenStage::Scan(bool final) {
         continue;
       }
     }
-    if (token.lstrip && end <= start_) {  // white space that a token before it has taken along
+    if (token.lstrip && end <= start_) {  // white space that the previous token has included
       scanned_ = end;
       continue;
     }

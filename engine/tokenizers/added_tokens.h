@@ -1,5 +1,5 @@
-// Tokens that are found in a text as they are written, before it is cut into words:
-// "<|endoftext|>" and its like.
+// Tokens that are matched literally in a text before it is split into words: "<|endoftext|>" and
+// others.
 #pragma once
 
 #include <array>
@@ -14,15 +14,15 @@ namespace spillway {
 
 struct AddedToken {
   uint32_t id = 0;
-  std::string content;       // never empty, but for one that normalizing leaves nothing of
-  bool single_word = false;  // only where no word character touches it
-  bool lstrip = false;       // takes the white space before it along
+  std::string content;       // never empty, except for one that normalization removes
+  bool single_word = false;  // no match next to a word character
+  bool lstrip = false;       // includes the white space before it
   bool rstrip = false;       // ... and after it
-  bool normalized = false;   // looked for in the normalised text
-  bool special = false;      // of no text, as "[CLS]"
+  bool normalized = false;   // matched in the normalised text
+  bool special = false;      // not part of text, such as "[CLS]"
 };
 
-// Finds the longest of them at a place. Immutable: any thread.
+// Finds the longest token at a position. Immutable: any thread.
 class AddedTokenSet {
  public:
   explicit AddedTokenSet(std::vector<AddedToken> tokens);
@@ -30,23 +30,23 @@ class AddedTokenSet {
   bool empty() const { return tokens_.empty(); }
   bool any_lstrip() const { return any_lstrip_; }
 
-  // The first byte at or after `at` with which a token begins; text.size() for none.
+  // The first byte at or after `at` where a token may begin; text.size() if there is none.
   size_t Candidate(absl::string_view text, size_t at) const;
 
   struct Found {
     const AddedToken* token = nullptr;
-    bool undecided = false;  // the text ends where a longer one may go on
+    bool undecided = false;  // the text ends where a longer token may continue
   };
   Found LongestAt(absl::string_view text, size_t at) const;
 
  private:
-  std::vector<AddedToken> tokens_;  // by content
+  std::vector<AddedToken> tokens_;  // sorted by content
   std::array<bool, 256> first_ = {};
   bool any_lstrip_ = false;
 };
 
-// Cuts the tokens out of each segment: leftmost, then longest, as Hugging Face's
-// tokenizers do, with the same rules for words and white space.
+// Splits the tokens out of each segment: leftmost, then longest, like Hugging Face's tokenizers,
+// with the same rules for words and white space.
 class AddedTokenStage : public TextStage {
  public:
   // Both must outlive it.
@@ -62,15 +62,15 @@ class AddedTokenStage : public TextStage {
   absl::Status Scan(bool final);
   void SkipSpace();
   absl::Status Emit(size_t end);
-  // Where the white space before `end` begins, at most kMaxHeldBytes of it.
+  // The start of the white space before `end`, at most kMaxHeldBytes of it.
   size_t SpaceBefore(size_t end) const;
 
   const AddedTokenSet* const set_;
   TextStage* const next_;
   // Positions are in buffer_, which keeps one character before start_ as context.
   std::string buffer_;
-  size_t start_ = 0;    // handed on up to here
-  size_t scanned_ = 0;  // no token begins before
+  size_t start_ = 0;    // text before it has been passed on
+  size_t scanned_ = 0;  // no token starts before it
   bool skipping_ = false;
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kCacheEntries = 1 << 16;
 constexpr size_t kKeyBytes = 31;
-// Up to here a search through all pairs is quicker than a heap.
+// Up to this length, searching all pairs is faster than a heap.
 constexpr size_t kShortWord = 96;
 
 }  // namespace
@@ -37,7 +37,8 @@ class BpeEncoder final : public WordEncoder {
   absl::Status Encode(absl::string_view word, std::vector<uint32_t>* tokens) override;
 
  private:
-  // Equal words have equal bytes throughout: zeros follow, the length comes last.
+  // Equal words have equal bytes in all of the key: it is padded with zeros, and the length comes
+  // last.
   struct Key {
     std::array<uint64_t, 4> words = {};
     bool operator==(const Key&) const = default;
@@ -116,7 +117,7 @@ absl::Status BpeEncoder::EncodeNew(absl::string_view word, std::vector<uint32_t>
   return absl::OkStatus();
 }
 
-// What is unknown waits for the next known character, as in tokenizers.
+// Unknown characters wait for the next known one, as in tokenizers.
 absl::Status BpeEncoder::AppendCharacters(absl::string_view word,
                                           std::vector<uint32_t>* tokens) const {
   const BpeRules& rules = model_.rules_;
@@ -150,7 +151,7 @@ void BpeEncoder::MergeShort(std::vector<uint32_t>* tokens, size_t begin) {
   uint32_t* ids = tokens->data() + begin;
   size_t count = tokens->size() - begin;
   const MergeTable& merges = model_.merges_;
-  uint64_t ranks[kShortWord];  // of the pair that begins at each
+  uint64_t ranks[kShortWord];  // of the pair at each position
   for (size_t i = 0; i + 1 < count; ++i) ranks[i] = merges.Find(ids[i], ids[i + 1]);
   while (count > 1) {
     const size_t best = static_cast<size_t>(std::min_element(ranks, ranks + count - 1) - ranks);
@@ -167,8 +168,8 @@ void BpeEncoder::MergeShort(std::vector<uint32_t>* tokens, size_t begin) {
   tokens->resize(begin + count);
 }
 
-// A linked list of what is left, and a heap of rank << 32 | position. An entry whose pair
-// has changed since is known by its rank, which no other pair has.
+// Merges with a linked list of the tokens and a heap of rank << 32 | position. An entry whose pair
+// has changed is recognised by its rank, which no other pair has.
 void BpeEncoder::MergeLong(std::vector<uint32_t>* tokens, size_t begin) {
   uint32_t* ids = tokens->data() + begin;
   const auto count = static_cast<uint32_t>(tokens->size() - begin);
@@ -198,7 +199,7 @@ void BpeEncoder::MergeLong(std::vector<uint32_t>* tokens, size_t begin) {
     const uint64_t found = merges.Find(ids[left], ids[right]);
     if (found == MergeTable::kNone || found >> 32 != top >> 32) continue;
     ids[left] = static_cast<uint32_t>(found);
-    ids[right] = kNoToken;  // it is part of `left` now
+    ids[right] = kNoToken;  // merged into `left`
     next_[left] = next_[right];
     if (next_[left] != kEnd) {
       previous_[next_[left]] = left;
@@ -209,7 +210,7 @@ void BpeEncoder::MergeLong(std::vector<uint32_t>* tokens, size_t begin) {
   tokens->erase(
       std::remove(tokens->begin() + static_cast<std::ptrdiff_t>(begin), tokens->end(), kNoToken),
       tokens->end());
-  // A word of a megabyte is rare: its memory is not kept.
+  // Frees the memory of rare words of megabytes.
   if (count > 64 << 10) {
     for (auto* list : {&previous_, &next_}) std::vector<uint32_t>().swap(*list);
     std::vector<uint64_t>().swap(heap_);

@@ -1,5 +1,5 @@
-// Byte-pair encoding: in a word neighbours are merged, the pair of lowest rank first,
-// the leftmost of equals, until no pair has a rank.
+// Byte-pair encoding: merges neighbours in a word, the pair of lowest rank first and the leftmost
+// of equal ones, until no pair has a rank.
 #pragma once
 
 #include <array>
@@ -14,17 +14,17 @@
 
 namespace spillway {
 
-// Pairs of tokens and what they become: open addressing in one array. Immutable.
+// Maps pairs of tokens to merges: open addressing in one array. Immutable.
 class MergeTable {
  public:
   struct Merge {
     uint32_t left = 0, right = 0, merged = 0;
   };
 
-  // The rank is the position; of equal pairs the last counts.
+  // The rank is the position in `merges`; of equal pairs the last counts.
   explicit MergeTable(const std::vector<Merge>& merges);
 
-  // rank << 32 | merged, so that the smallest is merged first; kNone without a merge.
+  // rank << 32 | merged, so that the smallest is merged first; kNone if the pair has no merge.
   static constexpr uint64_t kNone = UINT64_MAX;
   uint64_t Find(uint32_t left, uint32_t right) const {
     const uint64_t key = uint64_t{left} << 32 | right;
@@ -44,15 +44,15 @@ class MergeTable {
   size_t mask_ = 0;
 };
 
-// The rules of a model, as its file has them.
+// The options of a BPE model in its file.
 struct BpeRules {
-  bool bytes = false;  // words come as they are, and tokens are written in ByteLevel's alphabet
-  bool ignore_merges = false;  // a word that is a token is that token, whatever its merges give
-  bool byte_fallback =
-      false;              // a character without a token becomes its bytes' tokens <0x00> to <0xFF>
-  bool fuse_unk = false;  // unknown neighbours are one
-  uint32_t unk = kNoToken;                    // for what nothing else is; none: an error
-  std::string continuing_prefix, end_suffix;  // of what does not begin, of what ends a word
+  bool bytes = false;  // byte-level: words are raw bytes, and tokens are in ByteLevel's alphabet
+  bool ignore_merges = false;  // a word that is a token is that token, regardless of merges
+  bool byte_fallback = false;  // a character without a token becomes tokens <0x00> to <0xFF>
+  bool fuse_unk = false;       // neighbouring unknown characters become one token
+  uint32_t unk = kNoToken;     // the unknown token; none: an error
+  // Prefix of tokens inside a word, suffix of those at its end.
+  std::string continuing_prefix, end_suffix;
 };
 
 class BpeModel : public WordModel {
@@ -60,8 +60,7 @@ class BpeModel : public WordModel {
   BpeModel(std::shared_ptr<const Vocabulary> vocabulary,
            const std::vector<MergeTable::Merge>& merges, BpeRules rules);
 
-  // An encoder remembers short words: 4 MiB of memory beside what a word needs (about 40
-  // bytes for each of its own).
+  // An encoder caches short words: 4 MiB of memory besides about 40 bytes per byte of a word.
   std::unique_ptr<WordEncoder> NewEncoder() const override;
   const WordCuts* cuts() const override { return cuts_ ? &*cuts_ : nullptr; }
 
@@ -72,9 +71,9 @@ class BpeModel : public WordModel {
   const Vocabulary& vocabulary_ = *shared_;
   const MergeTable merges_;
   const BpeRules rules_;
-  std::array<uint32_t, 256> byte_tokens_;  // of ByteLevel's alphabet, or of ASCII's characters
+  std::array<uint32_t, 256> byte_tokens_;  // for ByteLevel's alphabet, or ASCII characters
   std::vector<uint32_t> fallback_;         // empty without byte_fallback
-  absl::flat_hash_map<std::string, uint32_t> whole_words_;  // of ignore_merges, as words come
+  absl::flat_hash_map<std::string, uint32_t> whole_words_;  // for ignore_merges, by a word's text
   std::optional<WordCuts> cuts_;
 };
 

@@ -1,4 +1,4 @@
-// GPT-2's alphabet, in which ByteLevel writes bytes: each is one printable character.
+// GPT-2's alphabet, in which ByteLevel writes each byte as one printable character.
 #pragma once
 
 #include <optional>
@@ -8,10 +8,10 @@
 
 namespace spillway {
 
-// Bytes that are printable in Latin-1 are themselves, the others follow from U+0100 on.
+// Printable Latin-1 bytes are themselves, the others follow from U+0100 on.
 std::string ToByteAlphabet(absl::string_view bytes);
 
-// nullopt where another character is in it. REQUIRES: valid UTF-8.
+// nullopt if it has a character outside the alphabet. REQUIRES: valid UTF-8.
 std::optional<std::string> FromByteAlphabet(absl::string_view text);
 
 }  // namespace spillway

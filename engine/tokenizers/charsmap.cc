@@ -38,7 +38,7 @@ std::optional<absl::string_view> Charsmap::Find(absl::string_view text) const {
     node ^= offset(unit);
     if ((unit & 0x100) == 0) continue;
     const uint32_t at = unit_at(node) & 0x7fffffff;
-    // In the middle of a character there is no string.
+    // An offset inside a character is invalid.
     if (at >= strings_.size() || (strings_[at] & 0xc0) == 0x80) return std::nullopt;
     const size_t end = strings_.find('\0', at);
     return absl::string_view(strings_).substr(at, end == std::string::npos ? end : end - at);

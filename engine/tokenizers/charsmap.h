@@ -1,4 +1,4 @@
-// SentencePiece's precompiled map of characters: a trie of what is replaced, by what.
+// SentencePiece's precompiled character map: a trie of replacements.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ namespace spillway {
 // Immutable: any thread.
 class Charsmap {
  public:
-  // As it stands in tokenizer.json: base64 of a size, a double-array trie (Darts-clone's) and
-  // strings that end with a zero. kInvalidArgument says what is wrong with it.
+  // Parses the form in tokenizer.json: base64 of a size, a double-array trie (Darts-clone's) and
+  // zero-terminated strings. kInvalidArgument explains what is wrong.
   static absl::StatusOr<Charsmap> Parse(absl::string_view base64);
 
-  // What the shortest beginning of `text` that is in the map becomes; nullopt for none.
+  // The replacement of the shortest prefix of `text` in the map; nullopt if there is none.
   std::optional<absl::string_view> Find(absl::string_view text) const;
 
  private:

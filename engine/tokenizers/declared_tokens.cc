@@ -17,11 +17,11 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMaxDeclaredTokens = 1 << 16;
-// SPECIAL_TOKENS_ATTRIBUTES of transformers, in its order.
+// SPECIAL_TOKENS_ATTRIBUTES of transformers, in order.
 constexpr const char* kNamedTokens[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                         "pad_token", "cls_token", "mask_token"};
 
-// An object with the document that errors name.
+// An object, with its document for errors.
 struct TokenFileObject {
   JsonDocument document;
   const json& value() const { return document.value; }
@@ -45,7 +45,7 @@ absl::Status WrongToken(const TokenFileObject& file, const std::string& pointer)
                    " is no token: neither a text nor {\"content\": \"...\"}"));
 }
 
-// "</s>" or {"content": "</s>", "lstrip": false, ...}.
+// Reads "</s>" or {"content": "</s>", "lstrip": false, ...}.
 absl::StatusOr<AddedToken> DeclaredTokenAt(const TokenFileObject& file, const std::string& pointer,
                                            const json& value, bool special) {
   AddedToken token;
@@ -73,7 +73,7 @@ absl::StatusOr<AddedToken> DeclaredTokenAt(const TokenFileObject& file, const st
   return token;
 }
 
-// {"32000": {"content": ...}, ...} in the order of the numbers.
+// Reads {"32000": {"content": ...}, ...} in numeric order.
 absl::Status AddById(const TokenFileObject& file, std::vector<DeclaredToken>* tokens) {
   const json& by_id = file.value()["added_tokens_decoder"];
   if (!by_id.is_object()) return WrongToken(file, "/added_tokens_decoder");
@@ -90,7 +90,7 @@ absl::Status AddById(const TokenFileObject& file, std::vector<DeclaredToken>* to
   return absl::OkStatus();
 }
 
-// {"<tool>": 32000, ...} likewise; special are those that are declared so elsewhere.
+// Reads {"<tool>": 32000, ...} in numeric order; tokens declared in `special` are special.
 absl::Status AddByContent(const TokenFileObject& file, const std::vector<DeclaredToken>& special,
                           std::vector<DeclaredToken>* tokens) {
   std::multimap<int64_t, AddedToken> ordered;
@@ -112,7 +112,7 @@ absl::Status AddByContent(const TokenFileObject& file, const std::vector<Declare
   return absl::OkStatus();
 }
 
-// Tokens that a key of a config or map names, in the order in which they are added.
+// Tokens named by keys of a config or map, in the order of addition.
 class NamedTokenList {
  public:
   absl::Status Read(const TokenFileObject& file) {
@@ -125,7 +125,7 @@ class NamedTokenList {
       if (usual || !token || !absl::EndsWith(item.key(), "_token")) continue;
       RETURN_IF_ERROR(Add(file, item.key(), item.value()));
     }
-    // The second is what transformers before 5 calls the first.
+    // The second is transformers' name before 5.
     for (const char* key : {"extra_special_tokens", "additional_special_tokens"}) {
       if (!file.Has(key) || file.value()[key].empty()) continue;
       RETURN_IF_ERROR(AddExtra(file, key));
@@ -134,7 +134,7 @@ class NamedTokenList {
     return absl::OkStatus();
   }
 
-  // In order. A key that was read twice has its later token.
+  // In order; for a duplicate key the later token.
   std::vector<DeclaredToken> tokens() const {
     using Known = DeclaredToken::Known;
     std::vector<DeclaredToken> all;
@@ -184,7 +184,7 @@ class NamedTokenList {
   std::vector<AddedToken> extra_;
 };
 
-// Classes that take tokenizer.json as it is.
+// Classes that use tokenizer.json unchanged.
 bool IsPlainTokenizerClass(const TokenFileObject& config) {
   const json name = config.value().value("tokenizer_class", json());
   return name == "PreTrainedTokenizerFast" || name == "TokenizersBackend";

@@ -1,4 +1,4 @@
-// One object of a tokenizer.json, with what its messages need: file, line and key.
+// An object in a tokenizer.json, with file, line and key for messages.
 #pragma once
 
 #include <initializer_list>
@@ -19,17 +19,18 @@ class JsonPart {
  public:
   explicit JsonPart(const JsonDocument* document) : JsonPart(document, &document->value, "") {}
 
-  // The member of that name; null where it is missing.
+  // The member of that name; null if it is missing.
   JsonPart operator[](absl::string_view key) const;
-  // The elements of an array; none where it is missing. kInvalidArgument for something else.
+  // The elements of an array; empty if it is missing. kInvalidArgument for another type.
   absl::StatusOr<std::vector<JsonPart>> Elements(absl::string_view key) const;
 
   const nlohmann::json& json() const { return *value_; }
   bool is_null() const { return value_->is_null(); }
-  // The member "type"; "" for none.
+  // The member "type"; "" if it is missing.
   std::string Type() const;
 
-  // A missing or null member has the default value; without one it is an error, as is another type.
+  // Members with a default, used if missing or null; without a default that is an error, as is
+  // another type.
   absl::StatusOr<bool> Bool(absl::string_view key, std::optional<bool> fallback) const;
   absl::StatusOr<std::string> String(absl::string_view key,
                                      std::optional<std::string> fallback = std::nullopt) const;
@@ -38,7 +39,7 @@ class JsonPart {
                                   std::optional<uint32_t> fallback = std::nullopt) const;
   absl::StatusOr<uint32_t> Number() const;
 
-  // kUnimplemented where the object has another member than "type" and these that is not null.
+  // kUnimplemented if the object has a non-null member besides "type" and these.
   absl::Status Only(std::initializer_list<absl::string_view> keys) const;
 
   // "FILE:LINE".
@@ -47,9 +48,9 @@ class JsonPart {
   absl::Status Broken(absl::string_view why) const;
   // kUnimplemented, "FILE:LINE: PLACE: WHAT is not supported; ...".
   absl::Status Unsupported(absl::string_view what) const;
-  // There are more such parts than `most`.
+  // The error for more such parts than `most`.
   absl::Status TooMany(absl::string_view parts, size_t most) const;
-  // The type is not supported.
+  // The error for an unsupported type.
   absl::Status UnsupportedType() const;
 
  private:

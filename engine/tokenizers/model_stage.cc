@@ -6,7 +6,7 @@
 namespace spillway {
 namespace {
 
-// Up to here a word is not looked at for places to cut: encoders remember such words.
+// Shorter words are not searched for cuts: encoders cache them.
 constexpr size_t kShortWordBytes = 31;
 
 }  // namespace

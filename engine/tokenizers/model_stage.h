@@ -1,4 +1,4 @@
-// The last stage: each segment is a word, and becomes tokens.
+// The last stage: encodes each segment, which is a word, into tokens.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@ class ModelStage final : public TextStage {
   explicit ModelStage(const WordModel* model)
       : model_(model), cuts_(model->cuts()), encoder_(model->NewEncoder()) {}
 
-  // Where tokens are appended; before the first call, and again before each later one
-  // that shall append elsewhere.
+  // Sets the output of tokens; required before the first call, and before later ones with another
+  // output.
   void AppendTo(std::vector<uint32_t>* tokens) { tokens_ = tokens; }
 
   absl::Status Text(absl::string_view piece) override;
@@ -35,7 +35,7 @@ class ModelStage final : public TextStage {
   const std::unique_ptr<WordEncoder> encoder_;
   std::vector<uint32_t>* tokens_ = nullptr;
   std::string held_;     // not yet encoded
-  size_t searched_ = 0;  // it is not cut before
+  size_t searched_ = 0;  // no cut is possible before it
 };
 
 }  // namespace spillway

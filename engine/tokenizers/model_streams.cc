@@ -19,7 +19,7 @@ std::string NoId(absl::string_view token) {
                      absl::StrCat("the id of \"", token.substr(0, 80), "\" is not a number"));
 }
 
-// Most need no escape, and there may be millions.
+// Fast path: most texts need no escapes, and there may be millions.
 void DumpText(absl::string_view text, std::ostream& out) {
   const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
     return static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\';

@@ -1,5 +1,5 @@
-// The large values of a tokenizer.json, "vocab" and "merges" of its model, taken as they are
-// parsed: as JSON values they would take some ten times as much memory as their text.
+// Stream parsers for the large values of a tokenizer.json, its model's "vocab" and "merges": as
+// JSON values they would take some ten times their text's memory.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ class VocabularyStream : public JsonStream {
   std::string Key(std::string key) override;
   std::string Scalar(nlohmann::json value) override;
 
-  // As they stand; keys are in no order, and may be doubled.
+  // In file order; keys are unsorted, and may be duplicate.
   std::vector<std::pair<std::string, uint64_t>>& entries() { return entries_; }
-  // Sorts them, so that keys that are doubled are neighbours, and writes them as JSON does.
+  // Sorts entries, so that duplicates are neighbours, and writes them as nlohmann::json does.
   void SortAndDump(std::ostream& out);
 
  private:
@@ -42,7 +42,7 @@ class ScoresStream : public JsonStream {
 
   std::vector<std::string>& tokens() { return tokens_; }
   const std::vector<nlohmann::json>& scores() const { return scores_; }
-  // REQUIRES: the tokens are there still.
+  // REQUIRES: the tokens have not been moved out.
   void Dump(std::ostream& out) const;
 
  private:
@@ -50,7 +50,7 @@ class ScoresStream : public JsonStream {
 
   int depth_ = 0;
   std::vector<std::string> tokens_;
-  std::vector<nlohmann::json> scores_;  // numbers, as they are written
+  std::vector<nlohmann::json> scores_;  // as JSON numbers, to be written unchanged
 };
 
 // ["left right", ...] or [["left", "right"], ...], or both
@@ -62,7 +62,7 @@ class MergesStream : public JsonStream {
   std::string Scalar(nlohmann::json value) override;
 
   size_t size() const { return merges_.size(); }
-  // None of "#version: ...", which is no merge.
+  // None for "#version: ...", which is no merge.
   std::optional<std::pair<absl::string_view, absl::string_view>> At(size_t place) const;
   void Dump(std::ostream& out) const;
 
@@ -77,12 +77,12 @@ class MergesStream : public JsonStream {
   }
 
   int depth_ = 0;
-  int parts_ = 0;     // of the pair that is open
-  std::string text_;  // of all: of a pair one behind the other, of a text as it is
+  int parts_ = 0;     // of the current pair
+  std::string text_;  // text of all merges: both parts of a pair concatenated, a string unchanged
   std::vector<Merge> merges_;
 };
 
-// What ParseStrictJson gives away of a tokenizer.json.
+// The consumers of ParseStrictJson for a tokenizer.json.
 struct ModelStreams {
   VocabularyStream vocabulary;
   ScoresStream scores;
@@ -91,7 +91,7 @@ struct ModelStreams {
 
   // JsonLimits::elsewhere
   JsonStream* At(absl::string_view pointer, bool array);
-  // The object "model" as if all of it were there; the same text as JSON's dump has.
+  // Writes the object "model" with the streamed values in place, exactly as dump() would.
   void DumpModel(const nlohmann::json& model, std::ostream& out);
 };
 

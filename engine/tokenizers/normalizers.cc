@@ -22,7 +22,7 @@
 namespace spillway {
 namespace {
 
-// A run of marks is put in order in quadratic time: one that is longer is cut.
+// Limit of a run of combining marks, whose ordering takes quadratic time; longer ones are cut.
 constexpr size_t kMaxMarksBytes = 4 << 10;
 
 size_t LastCharacter(absl::string_view text) {
@@ -31,7 +31,7 @@ size_t LastCharacter(absl::string_view text) {
   return at;
 }
 
-// Each character by itself: `map` appends what it becomes.
+// Rewrites each character by itself: `map` appends its replacement.
 template <typename Map>
 Rewrite EachCharacter(Map map) {
   return
@@ -45,7 +45,7 @@ Rewrite EachCharacter(Map map) {
       };
 }
 
-// What `tokenizers` knows of Unicode is of several ages.
+// Sets by Unicode version, since `tokenizers` uses several versions.
 std::shared_ptr<const icu::UnicodeSet> SetOf(const char* pattern) {
   UErrorCode error = U_ZERO_ERROR;
   auto set = std::make_shared<icu::UnicodeSet>(icu::UnicodeString::fromUTF8(pattern), error);
@@ -62,7 +62,7 @@ Rewrite Without(const char* pattern) {
       });
 }
 
-// NFC, NFD, NFKC, NFKD of Unicode 9.0, as in tokenizers: no younger character changes.
+// NFC, NFD, NFKC, NFKD of Unicode 9.0, as in tokenizers: newer characters do not change.
 Rewrite Normalize(const icu::Normalizer2* (*form)(UErrorCode&)) {
   UErrorCode error = U_ZERO_ERROR;
   const icu::Normalizer2* all = form(error);
@@ -82,7 +82,7 @@ Rewrite Normalize(const icu::Normalizer2* (*form)(UErrorCode&)) {
       if (end - begin > kMaxMarksBytes) {
         cut = begin + kMaxMarksBytes;
         while ((text[cut] & 0xc0) == 0x80) --cut;
-        // A place that changes nothing, where there is one.
+        // A cut that changes nothing, if there is one.
         size_t boundary = cut;
         while (boundary > begin) {
           size_t at = boundary;
@@ -106,7 +106,7 @@ Rewrite Normalize(const icu::Normalizer2* (*form)(UErrorCode&)) {
 Rewrite Lowercase() {
   return EachCharacter([](uint32_t point, absl::string_view, std::string* out) {
     AppendUtf8(static_cast<uint32_t>(u_tolower(static_cast<UChar32>(point))), out);
-    if (point == 0x130) AppendUtf8(0x307, out);  // the one that becomes two
+    if (point == 0x130) AppendUtf8(0x307, out);  // its lower case is two characters
   });
 }
 
@@ -139,9 +139,8 @@ absl::StatusOr<Rewrite> Precompiled(const JsonPart& part) {
   auto parsed = Charsmap::Parse(base64);
   if (!parsed.ok()) return part["precompiled_charsmap"].Broken(parsed.status().message());
   auto map = std::make_shared<const Charsmap>(*std::move(parsed));
-  // Characters as people see them; what looks alike is not always replaced alike, since only
-  // short ones are looked up as a whole.
-  // (PCRE2 10.42 leaves out the marks on a flag.)
+  // Grapheme clusters. Equal-looking texts may get different replacements, since only short
+  // clusters are looked up as a whole. (PCRE2 10.42 omits the marks on a flag.)
   static const auto graphemes = std::make_shared<const SplitPattern>(
       *SplitPattern::CompileOwn("\\X(?:(?<=[\\x{1f1e6}-\\x{1f1ff}])[\\p{M}\\x{200c}\\x{200d}]+)?"));
   constexpr size_t kShortBytes = 6;
@@ -303,7 +302,7 @@ absl::StatusOr<std::string> ReadPattern(const JsonPart& part) {
   return regex;
 }
 
-// Of plain text, which needs no regular expression.
+// A Replace of plain text, without a regular expression.
 static Rewrite ReplaceText(const std::string& what, const std::string& content) {
   return [what, content](absl::string_view text, const TextPlace& place,
                          std::string* out) -> absl::StatusOr<size_t> {
@@ -315,7 +314,7 @@ static Rewrite ReplaceText(const std::string& what, const std::string& content) 
     }
     size_t end = text.size();
     if (!place.ends) {
-      // What may be its beginning.
+      // A suffix that may be the start of `what`.
       size_t held = std::min(what.size() - 1, text.size() - at);
       while (held > 0 && !absl::StartsWith(what, text.substr(text.size() - held))) --held;
       end -= held;

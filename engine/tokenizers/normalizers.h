@@ -10,15 +10,15 @@
 
 namespace spillway {
 
-// `normalizer` with all its parts, in order; null has none. kUnimplemented names what is not
-// supported, kInvalidArgument what is broken.
+// The rewrites of `normalizer` with all its parts, in order; none for null. kUnimplemented names an
+// unsupported part, kInvalidArgument a broken one.
 absl::StatusOr<std::vector<Rewrite>> ReadNormalizers(const JsonPart& normalizer);
 
-// Of a Replace or Split: {"String": ...} or {"Regex": ...} as a regular expression for
-// SplitPattern::Compile, which accepts it.
+// The pattern of a Replace or Split, {"String": ...} or {"Regex": ...}, as a regular expression
+// that SplitPattern::Compile accepts.
 absl::StatusOr<std::string> ReadPattern(const JsonPart& part);
 
-// A Replace, which is a decoder too.
+// The rewrite of a Replace, which is a decoder, too.
 absl::StatusOr<Rewrite> ReadReplace(const JsonPart& part);
 
 }  // namespace spillway

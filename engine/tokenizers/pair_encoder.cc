@@ -31,7 +31,7 @@ void PairEncoder::EncodeWhole(absl::string_view piece, bool ends) {
   if (status.ok() && ends) status = whole_encoder_->Finish(&whole_);
   same_ = status.ok();
   Compare();
-  // Its text is not ended.
+  // Its text is unfinished.
   if (!same_) whole_encoder_ = nullptr;
 }
 

@@ -54,7 +54,7 @@ class PipelineEncoder : public TextEncoder {
   absl::Status Encode(absl::string_view piece, std::vector<uint32_t>* tokens) override {
     words_.AppendTo(tokens);
     given_bytes_ += piece.size();
-    // What stages may hold, and the piece.
+    // Enough for what stages hold, and the piece.
     if (recent_.size() > 2 * kMaxHeldBytes) {
       recent_begin_ += recent_.size() - kMaxHeldBytes;
       recent_.erase(0, recent_.size() - kMaxHeldBytes);
@@ -93,9 +93,9 @@ class PipelineEncoder : public TextEncoder {
 
   const std::string source_;
   Utf8Repair repair_;
-  uint64_t given_bytes_ = 0;   // of the text
-  std::string recent_;         // its end...
-  uint64_t recent_begin_ = 0;  // ... from this byte on
+  uint64_t given_bytes_ = 0;   // of the current text
+  std::string recent_;         // its last bytes...
+  uint64_t recent_begin_ = 0;  // ... starting at this one
   ModelStage words_;
   std::vector<std::unique_ptr<TextStage>> stages_;
   TextStage* first_;
@@ -150,7 +150,7 @@ class PipelineTokenizer : public Tokenizer {
     parts_.model = nullptr;
     parts_.normalizers.clear();
     parts_.pre_tokenizers.clear();
-    ::malloc_trim(0);  // of small pieces, which would stay
+    ::malloc_trim(0);  // returns small free blocks to the system
   }
 
   std::unique_ptr<TextEncoder> NewEncoder(absl::string_view source) const override {
@@ -222,8 +222,8 @@ class PipelineTokenizer : public Tokenizer {
     return tokens;
   }
 
-  // The file's content with eos_token as it was asked for. It stands in tokenizer_config.json, made
-  // where it is missing, and special_tokens_map.json may say it again.
+  // Content of a file with the requested eos_token. tokenizer_config.json gets it, and is created
+  // if missing; special_tokens_map.json may repeat it.
   absl::StatusOr<std::string> WithEndOfText(absl::string_view name,
                                             absl::StatusOr<std::string> content) const {
     const bool is_config = name == "tokenizer_config.json";
@@ -240,7 +240,7 @@ class PipelineTokenizer : public Tokenizer {
   const TokenizerFiles files_;
   const std::string fingerprint_;
   const absl::StatusOr<ChatFormat> chat_;
-  TokenizerParts parts_;  // its tokens are bytes where they are decoded one by one
+  TokenizerParts parts_;  // with bytes in place of tokens if decoding is one by one
   const AddedTokenSet raw_, normalized_;
   std::vector<bool> special_, added_;  // [token]
 };
@@ -263,8 +263,8 @@ std::optional<uint32_t> IdOf(const TokenizerParts& parts, const std::string& tok
   return static_cast<uint32_t>(found - parts.tokens.begin());
 }
 
-// A token by its text ("eos_token": "</s>" or {"content": "</s>", ...}) or by its number
-// ("eos_token_id": 2, or several, of which the first ends a text).
+// A token by its text ("eos_token": "</s>" or {"content": "</s>", ...}) or its number
+// ("eos_token_id": 2, or several, the first of which counts).
 std::optional<uint32_t> TokenOf(const TokenizerParts& parts, const nlohmann::json& value) {
   if (value.is_string()) return IdOf(parts, value.get<std::string>());
   if (value.is_object() && value.contains("content")) return TokenOf(parts, value["content"]);
@@ -275,8 +275,7 @@ std::optional<uint32_t> TokenOf(const TokenizerParts& parts, const nlohmann::jso
   return value.get<uint32_t>();
 }
 
-// {a file beside a tokenizer.json, its key}; files are read for this only, and one that is missing
-// says nothing.
+// {a file beside a tokenizer.json, its key}; files are read only for this key, and may be missing.
 using TokenPlaces = std::vector<std::pair<const char*, const char*>>;
 absl::StatusOr<std::optional<uint32_t>> FindNamedToken(const TokenizerParts& parts,
                                                        absl::string_view directory,

@@ -20,7 +20,7 @@
 namespace spillway {
 namespace {
 
-// One character of a set, as ICU writes sets.
+// A regular expression for one character of a set in ICU's notation.
 std::string OneOf(const char* pattern) {
   UErrorCode error = U_ZERO_ERROR;
   const icu::UnicodeSet set(icu::UnicodeString::fromUTF8(pattern), error);
@@ -33,7 +33,7 @@ std::string OneOf(const char* pattern) {
 }
 
 constexpr char kSpace[] = "[:White_Space:]";
-// Of Unicode 8.0, as in tokenizers: two characters were punctuation then.
+// Unicode 8.0's, as in tokenizers: two characters were punctuation then.
 constexpr char kPunctuation[] = "[[[:P:]&[:age=8.0:]][\\u166D\\U000111C9][!-/\\:-@\\[-`\\{-~]]";
 
 StageMaker SplitMaker(SplitPattern compiled, SplitBehavior behavior, bool invert = false) {

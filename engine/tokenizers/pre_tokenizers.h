@@ -11,12 +11,12 @@ namespace spillway {
 
 struct PreTokenizers {
   std::vector<StageMaker> stages;  // in order
-  bool ends_in_bytes = false;      // the last is a ByteLevel that leaves words as they are
+  bool ends_in_bytes = false;      // the last one is a ByteLevel that leaves words as bytes
 };
 
-// `pre_tokenizer` with all its parts; null has none. ByteLevel writes words in its alphabet;
-// with `bytes`, one at the end leaves that to the model. kUnimplemented names what is not
-// supported, kInvalidArgument what is broken.
+// The stages of `pre_tokenizer` with all its parts; none for null. ByteLevel writes words in its
+// alphabet; with `bytes`, one at the end leaves that to the model. kUnimplemented names an
+// unsupported part, kInvalidArgument a broken one.
 absl::StatusOr<PreTokenizers> ReadPreTokenizers(const JsonPart& pre_tokenizer, bool bytes);
 
 }  // namespace spillway

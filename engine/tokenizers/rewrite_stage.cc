@@ -8,7 +8,7 @@
 namespace spillway {
 namespace {
 
-// How much text is rewritten at a time, and handed on: what many stages hold together stays small.
+// How much text is rewritten at a time, so that the buffers of many stages stay small.
 constexpr size_t kRewriteBytes = 64 << 10;
 
 }  // namespace
@@ -45,7 +45,7 @@ absl::Status RewriteStage::Run(bool ends) {
   while (at < held_.size()) {
     RETURN_IF_ERROR(StopSignal::Check());
     const absl::string_view rest = absl::string_view(held_).substr(at);
-    // Never more than kMaxHeldBytes, so that where the pieces end plays no part.
+    // At most kMaxHeldBytes, so that the result does not depend on pieces.
     const absl::string_view window = HeldWindow(rest, most);
     const bool whole = window.size() == rest.size();
     TextPlace place{.begins_text = begins_text_, .begins = begins_, .ends = ends && whole};

@@ -14,7 +14,7 @@ struct Language {
   const char* name;
 };
 
-// Those that Whisper has been trained on, and other names of theirs.
+// Whisper's languages, and their other names.
 constexpr Language kLanguages[] = {
     {"en", "english"},        {"zh", "chinese"},     {"de", "german"},        {"es", "spanish"},
     {"ru", "russian"},        {"ko", "korean"},      {"fr", "french"},        {"ja", "japanese"},
@@ -46,11 +46,10 @@ constexpr Language kOtherNames[] = {
     {"lb", "letzeburgesch"}, {"ps", "pushto"},    {"pa", "panjabi"},   {"ro", "moldavian"},
     {"ro", "moldovan"},      {"si", "sinhalese"}, {"es", "castilian"}, {"zh", "mandarin"}};
 
-// OpenAI's English models have 51864 tokens, the others one more or two.
+// OpenAI's English-only models have 51864 tokens, multilingual ones one more or two.
 constexpr int64_t kEnglishVocabulary = 51864;
 
-// The one token that the text is; none: it is several, or one for whatever is unknown, or cannot be
-// written at all.
+// The single token of a text; none if it is several, unknown, or cannot be encoded.
 std::optional<int64_t> OneTokenOf(const Tokenizer& tokenizer, const std::string& text) {
   const absl::StatusOr<std::vector<int64_t>> tokens = tokenizer.Encode(text);
   if (!tokens.ok() || tokens->size() != 1) return std::nullopt;
@@ -58,7 +57,7 @@ std::optional<int64_t> OneTokenOf(const Tokenizer& tokenizer, const std::string&
   return written.ok() && *written == text ? std::optional(tokens->front()) : std::nullopt;
 }
 
-// "" for what is none.
+// "" for an unknown language.
 std::string CodeOf(const std::string& language) {
   const std::string lower = absl::AsciiStrToLower(language);
   for (const Language& known : kLanguages) {
@@ -74,7 +73,7 @@ std::string CodeOf(const std::string& language) {
 
 SpeechTokens SpeechTokens::Of(const Tokenizer& tokenizer, std::optional<bool> multilingual) {
   SpeechTokens found;
-  // Others have no tokens that are found as they are written.
+  // These have no literal tokens.
   if (tokenizer.kind() == "bytes" || tokenizer.kind() == "chars") return found;
   found.transcribe_ = OneTokenOf(tokenizer, "<|transcribe|>");
   found.translate_ = OneTokenOf(tokenizer, "<|translate|>");

@@ -18,7 +18,7 @@
 namespace spillway {
 namespace {
 
-// What Oniguruma and Rust call white space. PCRE2's \s has U+180E besides.
+// White space in Oniguruma and Rust. PCRE2's \s also has U+180E.
 constexpr absl::string_view kSpaces =
     R"(\t-\r\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 
@@ -27,11 +27,11 @@ constexpr absl::string_view kCategories[] = {
     "L",  "Ll", "Lu", "Lt", "Lm", "Lo", "M", "Mn", "Mc", "Me", "N",  "Nd", "Nl", "No", "P", "Pc",
     "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "S", "Sm", "Sc", "Sk", "So", "Z",  "Zs", "Zl", "Zp"};
 
-// What may stand in (?i:...): folding cases is the same in both only for these.
+// The content allowed in (?i:...): only for these do both engines fold case equally.
 constexpr absl::string_view kCaselessContent =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'|[]";
 
-// Walks over a pattern once and writes it down for PCRE2.
+// Translates a pattern to PCRE2's dialect in one pass.
 class Translator {
  public:
   explicit Translator(absl::string_view pattern) : rest_(pattern) {}
@@ -105,7 +105,7 @@ class Translator {
                            inner.find_first_not_of("0123456789,") == absl::string_view::npos;
       if (!counted) return Refuse(whole.substr(0, 16));
       Take(whole);
-      // "{2}?" and "{1,3}+" mean something else in each engine.
+      // "{2}?" and "{1,3}+" differ between the engines.
       if (absl::StartsWith(rest_, "?") || absl::StartsWith(rest_, "+")) {
         return Refuse(absl::StrCat(whole, rest_.substr(0, 1)));
       }
@@ -126,7 +126,7 @@ class Translator {
       return absl::OkStatus();
     }
     if (c == 'p' || c == 'P') return Property();
-    // A dollar or a brace that is meant, and the few letters that mean the same.
+    // An escaped punctuation character, or one of the few letters with the same meaning.
     if (c == 'r' || c == 'n' || c == 't' || c == 'd' || absl::ascii_ispunct(c)) {
       Take(rest_.substr(0, 2));
       return absl::OkStatus();
@@ -198,8 +198,8 @@ absl::StatusOr<std::string> TranslateSplitPattern(absl::string_view pattern) {
 bool IsLinearPattern(absl::string_view translated) {
   constexpr int kFewTimes = 16;
   constexpr int kFewChoices = 2;
-  bool unbounded = false;  // an item of this alternative is repeated without bound
-  int choices = 0;         // items of it that may come in several lengths
+  bool unbounded = false;  // the alternative has an unbounded repetition
+  int choices = 0;         // its items of variable length
   for (size_t at = 0; at < translated.size();) {
     if (translated[at] == '|') {
       unbounded = false;
@@ -218,7 +218,7 @@ bool IsLinearPattern(absl::string_view translated) {
     } else {
       ++at;
     }
-    // ... and how often it comes.
+    // ... and its quantifier.
     if (at >= translated.size()) break;
     if (translated[at] == '{') {
       const size_t end = translated.find('}', at);
@@ -244,9 +244,9 @@ bool IsLinearPattern(absl::string_view translated) {
 
 struct SplitPattern::Code {
   std::unique_ptr<pcre2_code, Freed<pcre2_code_free>> compiled;
-  bool jit = false;  // not where a kernel forbids writing programs
-  // Of a pattern that may take more than linear time: it matches where it is told to begin, and a
-  // second one calls CountStep before each of its items.
+  bool jit = false;  // compiled to machine code, unless the kernel forbids it
+  // For patterns of possibly nonlinear time: matches only at the given position, and a second
+  // program calls CountStep before each of its items.
   bool guarded = false;
   std::unique_ptr<pcre2_code, Freed<pcre2_code_free>> counted;
   bool counted_jit = false;
@@ -261,7 +261,7 @@ namespace {
 
 using CompiledPattern = std::unique_ptr<pcre2_code, Freed<pcre2_code_free>>;
 
-// `jit`: whether it is a program of the processor.
+// `jit`: set if the pattern is compiled to machine code.
 absl::StatusOr<CompiledPattern> CompilePattern(const std::string& translated, uint32_t options,
                                                bool* jit) {
   int error = 0;
@@ -304,18 +304,18 @@ absl::StatusOr<SplitPattern> SplitPattern::CompileOwn(const std::string& transla
 
 namespace {
 
-// Steps that a pattern may take beside those of kStepsPerByte, and for each byte of a text. A step
-// goes over a character, or back to an earlier choice.
+// Limits of steps of a pattern: kFreeSteps, plus kStepsPerByte per byte of a text. A step passes a
+// character, or backtracks.
 constexpr int64_t kFreeSteps = 10'000'000, kStepsPerByte = 1000;
 
-// What a counted match has left.
+// The budget of a counted match.
 struct StepCount {
   int64_t left = kFreeSteps;
-  size_t place = 0;  // in the text, at the last item
+  size_t place = 0;  // position in the text at the last item
   bool stopped = false;
 };
 
-// Called before each item of a pattern: 0 goes on, others end the match.
+// Called before each item of a pattern: 0 continues, anything else ends the match.
 int CountStep(pcre2_callout_block* block, void* count) {
   auto& steps = *static_cast<StepCount*>(count);
   const size_t place = block->current_position;
@@ -336,7 +336,7 @@ absl::Status TooManySteps(absl::string_view why) {
 
 struct SplitMatcher::State {
   std::unique_ptr<pcre2_match_data, Freed<pcre2_match_data_free>> data;
-  // Of matches that are not counted, of short stretches, and of those that are.
+  // For matches without counting, of short stretches, and with counting.
   std::unique_ptr<pcre2_match_context, Freed<pcre2_match_context_free>> context, brief, counted;
   std::unique_ptr<pcre2_jit_stack, Freed<pcre2_jit_stack_free>> stack;
   const PCRE2_SIZE* bounds = nullptr;  // of the last match
@@ -413,7 +413,7 @@ absl::StatusOr<SplitMatcher::Match> SplitMatcher::FindGuarded(absl::string_view 
 
 absl::StatusOr<SplitMatcher::Match> SplitMatcher::MatchAt(absl::string_view text, size_t at,
                                                           bool more_follows) {
-  // Nearly every word is shorter, and takes few steps: at most 32,000, which is 20 us.
+  // Nearly every word is shorter and takes at most 32,000 steps, which is 20 us.
   constexpr size_t kBriefBytes = 128;
   const SplitPattern::Code& code = *pattern_.code_;
   const size_t end = at + HeldWindow(text.substr(at), kBriefBytes).size();

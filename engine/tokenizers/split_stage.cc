@@ -16,7 +16,7 @@ absl::Status SplitStage::EndSegment() {
   buffer_.clear();
   begin_ = searched_ = look_again_bytes_ = 0;
   last_matches_ = false;
-  return next_->EndSegment();  // for those who ask whether it was the first
+  return next_->EndSegment();  // later stages test whether it was the first
 }
 
 void SplitStage::Reset() {
@@ -53,7 +53,7 @@ absl::Status SplitStage::Stretch(size_t end, bool matches) {
 
 absl::Status SplitStage::Split(bool final) {
   const absl::string_view text = buffer_;
-  // Nearly every pattern's matches stand alone: nothing waits then.
+  // Nearly all patterns isolate their matches: nothing waits then.
   const bool isolated = behavior_ == SplitBehavior::kIsolated;
   const auto stretch = [&](size_t end, bool matches) {
     if (!isolated) return Stretch(end, matches);
@@ -64,7 +64,7 @@ absl::Status SplitStage::Split(bool final) {
   while (searched_ < text.size()) {
     const absl::string_view rest = text.substr(searched_);
     if (!final && rest.size() < look_again_bytes_ && rest.size() <= kMaxHeldBytes) break;
-    // Strictly more than a stretch may have: a pure matter of the text, not of its pieces.
+    // Strictly longer than the limit: this depends on the text, and not on its pieces.
     const size_t end = searched_ + HeldWindow(rest).size();
     const bool full = end < text.size();
     ASSIGN_OR_RETURN(const SplitMatcher::Match match,

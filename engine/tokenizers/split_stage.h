@@ -1,4 +1,4 @@
-// Cuts segments of text into smaller ones, by a pattern.
+// Splits segments of text by a pattern.
 #pragma once
 
 #include <memory>
@@ -10,14 +10,14 @@
 
 namespace spillway {
 
-// What becomes of a match, as `tokenizers` names it.
+// The treatment of a match, with the names of `tokenizers`.
 enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
-// What it cuts does not depend on how the text comes in pieces: a stretch is taken when
-// nothing that may follow can change it, and one longer than kMaxHeldBytes is cut there.
+// The result does not depend on how the text arrives in pieces: a stretch is taken when no later
+// text can change it, and one longer than kMaxHeldBytes is cut there.
 class SplitStage : public TextStage {
  public:
-  // With `invert`, what lies between the pattern's matches is what matches.
+  // With `invert`, the text between the pattern's matches counts as matches.
   SplitStage(std::shared_ptr<const SplitPattern> pattern, SplitBehavior behavior, bool invert,
              TextStage* next)
       : pattern_(std::move(pattern)),
@@ -34,9 +34,9 @@ class SplitStage : public TextStage {
 
  private:
   absl::Status Split(bool final);
-  // buffer_[searched_, end) is a match, or lies between two.
+  // Processes buffer_[searched_, end), which is a match or lies between two.
   absl::Status Stretch(size_t end, bool matches);
-  // Hands on what waits, up to `end`.
+  // Passes on the waiting text up to `end`.
   absl::Status Emit(size_t end);
 
   const std::shared_ptr<const SplitPattern> pattern_;
@@ -45,12 +45,12 @@ class SplitStage : public TextStage {
   TextStage* const next_;
   SplitMatcher matcher_;
 
-  // [begin_, searched_) of the buffer waits for what follows it.
+  // [begin_, searched_) of the buffer is waiting for later text.
   std::string buffer_;
   size_t begin_ = 0, searched_ = 0;
   bool last_matches_ = false;
-  // A stretch without a match is looked at again when it has doubled, so that looking
-  // at it costs a constant amount a byte.
+  // A stretch without a match is searched again when it has doubled, so that searching takes
+  // constant time per byte.
   size_t look_again_bytes_ = 0;
 };
 

@@ -15,9 +15,9 @@ std::string StopTexts::Give(size_t end) {
 std::string StopTexts::Next(absl::string_view piece) {
   if (found_) return "";
   text_.append(piece.data(), piece.size());
-  // None begins before what was given.
+  // None starts in the returned part.
   const absl::string_view rest = absl::string_view(text_).substr(given_);
-  // The one that is whole first ends the text, however the pieces lie; of several, the longest.
+  // The first complete one ends the text, independent of pieces; of several, the longest.
   size_t first = absl::string_view::npos, first_end = first, held = 0;
   for (const std::string& stop : texts_) {
     const size_t at = rest.find(stop);

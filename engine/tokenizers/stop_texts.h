@@ -1,4 +1,4 @@
-// Texts that end what a model writes: --stop.
+// Texts that end generation: --stop.
 #pragma once
 
 #include <string>
@@ -8,20 +8,19 @@
 
 namespace spillway {
 
-// Finds the first of some texts in one that comes in pieces. One thread; what it is made of
-// outlives it.
+// Finds the first of some texts in a text that arrives in pieces. One thread; the arguments outlive
+// it.
 class StopTexts {
  public:
   explicit StopTexts(const std::vector<std::string>* texts) : texts_(*texts) {}
 
-  // What of the text so far is known to stand before any of them and has not been given yet.
-  // Nothing more once one was found.
+  // New text that certainly precedes any stop text. Empty after one was found.
   std::string Next(absl::string_view piece);
-  // The text has ended without one of them: what was held back.
+  // The text has ended without a stop text: returns the rest.
   std::string Finish();
 
   bool found() const { return found_; }
-  // All that was given.
+  // All text returned so far.
   absl::string_view text() const { return absl::string_view(text_).substr(0, given_); }
 
  private:

@@ -25,7 +25,7 @@ std::string BehindPrompt(absl::string_view text, absl::string_view prompt) {
 
 absl::Status TextDecoder::Begin(std::vector<int64_t> prompt) {
   if (tokenizer_->decodes_one_by_one()) {
-    // Bytes of a character that the prompt begins and does not end.
+    // Bytes of a character that the prompt starts and does not complete.
     constexpr size_t kMostTokensOfCharacter = 4;
     const size_t last = std::min(kMostTokensOfCharacter, prompt.size());
     ASSIGN_OR_RETURN(const std::string bytes,
@@ -38,8 +38,8 @@ absl::Status TextDecoder::Begin(std::vector<int64_t> prompt) {
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const std::string whole, tokenizer_->Decode(prompt));
-  // A long prompt is not decoded for each token that follows: its end will do. That has the same
-  // text as it has in the whole, but for what decoders drop from a beginning.
+  // Only the end of a long prompt is decoded with each following token. Its text is the same as in
+  // the whole, except for what decoders drop at a start.
   constexpr size_t kFewTokens = 64;
   for (size_t count = kFewTokens;; count *= 2) {
     tokens_.assign(prompt.end() - static_cast<std::ptrdiff_t>(std::min(count, prompt.size())),
@@ -60,7 +60,8 @@ absl::StatusOr<std::string> TextDecoder::Next(int64_t token) {
   tokens_.push_back(token);
   ASSIGN_OR_RETURN(const std::string all, tokenizer_->Decode(tokens_));
   text_ = BehindPrompt(all, prompt_text_);
-  // Bytes that are no character yet may become one, and those of one that was given be one again.
+  // Trailing invalid bytes may become a character; those of a returned character may become
+  // invalid.
   absl::string_view settled = text_;
   while (absl::ConsumeSuffix(&settled, kReplacementCharacter)) {
   }
@@ -88,7 +89,7 @@ absl::string_view TextDecoder::WithoutPrompts(absl::string_view piece) {
 std::string TextDecoder::Give(size_t end) {
   size_t begin = given_.size();
   if (!absl::StartsWith(text_, given_)) {
-    // A character that was given has become no text, by a byte that followed: that one is new.
+    // A following byte has made a returned character invalid: its U+FFFD is new.
     const size_t last = absl::string_view(text_).rfind(kReplacementCharacter);
     begin = std::min(last != std::string::npos ? last : begin, end);
     while (begin < end && (text_[begin] & 0xc0) == 0x80) ++begin;

@@ -1,4 +1,4 @@
-// Tokens back to text, one by one, as whole characters.
+// Decodes tokens one by one to text in whole characters.
 #pragma once
 
 #include <string>
@@ -11,46 +11,46 @@
 
 namespace spillway {
 
-// A token of a byte-level tokenizer may end in the middle of a character: what it begins
-// waits for the tokens that end it. Where the text of a token depends on those before, all
-// are decoded again for each. One thread; the tokenizer must outlive it.
+// A token of a byte-level tokenizer may end within a character, which then waits for the tokens
+// that complete it. If a token's text depends on previous ones, all are decoded again for each. One
+// thread; the tokenizer must outlive it.
 class TextDecoder {
  public:
   explicit TextDecoder(const Tokenizer* tokenizer) : tokenizer_(tokenizer) {}
 
-  // The tokens that follow continue a text that begins with these: their text is that of all
-  // together without as many characters as these have alone, as transformers' pipelines write it.
-  // So a space that a decoder drops from the beginning of a text is kept behind a prompt.
-  // kInvalidArgument as of Next. REQUIRES: nothing was decoded yet.
+  // Sets the prompt that the next tokens continue. Their text is that of all tokens without as many
+  // characters as the prompt has alone, like in transformers' pipelines: so a space that a decoder
+  // drops at the start of a text is kept after a prompt. kInvalidArgument as in Next. REQUIRES:
+  // nothing was decoded yet.
   absl::Status Begin(std::vector<int64_t> prompt);
 
-  // The characters that `token` completes, often none. Valid UTF-8: bytes that are none
-  // become U+FFFD. What was given stays given, though bytes in a row may turn out to be no text
-  // after all: `whole` has them right. kInvalidArgument for a token outside the vocabulary.
+  // The characters that `token` completes, often none. Valid UTF-8: invalid bytes become U+FFFD.
+  // Returned text is final, even if later bytes show that it was wrong; `whole` is right.
+  // kInvalidArgument for a token outside the vocabulary.
   absl::StatusOr<std::string> Next(int64_t token);
 
-  // What is left at the end: "", or U+FFFD for characters that never became whole.
+  // The rest at the end: "", or U+FFFD for incomplete characters.
   std::string Finish();
 
-  // After Finish: the text of all tokens that Next got, decoded at once.
+  // After Finish: the text of all tokens that Next received, decoded at once.
   const std::string& whole() const { return text_; }
 
  private:
-  // The first characters behind a prompt without the U+FFFD of a character that the prompt begins
-  // and nothing completes: that one is the prompt's.
+  // The first text after a prompt, without the U+FFFD of a character that the prompt starts and
+  // nothing completes.
   absl::string_view WithoutPrompts(absl::string_view piece);
-  // What has not been given of the first `end` bytes.
+  // The part of the first `end` bytes that has not been returned.
   std::string Give(size_t end);
 
   const Tokenizer* const tokenizer_;
   Utf8Repair repair_;
-  bool follows_prompt_ = false;  // nothing was given yet behind a prompt...
-  bool prompt_is_open_ = false;  // ... whose last character is not whole
-  // Where they are not decoded one by one: all tokens, of a prompt its end, and the text of that.
+  bool follows_prompt_ = false;  // no text was returned yet after a prompt...
+  bool prompt_is_open_ = false;  // ... whose last character is incomplete
+  // Without decoding one by one: all tokens, the last ones of a prompt, and the prompt's text.
   std::vector<int64_t> tokens_;
   std::string prompt_text_;
-  std::string text_;   // of the tokens behind the prompt
-  std::string given_;  // how much of it has been given, as it stood then
+  std::string text_;   // of the tokens after the prompt
+  std::string given_;  // the returned text, as it was then
 };
 
 }  // namespace spillway

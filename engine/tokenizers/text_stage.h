@@ -1,6 +1,5 @@
-// The stages that a text goes through on its way to tokens, each handing on to the next:
-// added tokens are cut out, what lies between them is normalised, cut into words, and
-// the words become tokens.
+// The stages of encoding, each passing its output to the next: added tokens are split out, the text
+// between them is normalised and split into words, and words become tokens.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +13,15 @@
 
 namespace spillway {
 
-// What a stage holds back at most until it knows how the text goes on, in bytes. Words,
-// runs of white space before an added token and runs of combining marks that are longer
-// than this are cut here, wherever the pieces of the text end.
+// The most bytes that a stage holds until it knows the following text. Longer words, runs of white
+// space before an added token and runs of combining marks are cut here, independent of pieces.
 inline constexpr size_t kMaxHeldBytes = 1 << 20;
 
-// Normalizers and parts of a pre-tokenizer that a tokenizer.json may have, of each kind: every one
-// holds up to kMaxHeldBytes and calls the next. Real files have up to a dozen.
+// The most normalizers, or parts of a pre-tokenizer, in a tokenizer.json: each holds up to
+// kMaxHeldBytes and calls the next. Real files have up to a dozen.
 inline constexpr size_t kMostTextStages = 64;
 
-// How much of `text` a stage looks at: at most `most` bytes, whole characters.
+// The part of `text` that a stage looks at: at most `most` bytes, whole characters.
 inline absl::string_view HeldWindow(absl::string_view text, size_t most = kMaxHeldBytes) {
   if (text.size() <= most) return text;
   size_t end = most;
@@ -31,8 +29,8 @@ inline absl::string_view HeldWindow(absl::string_view text, size_t most = kMaxHe
   return text.substr(0, end);
 }
 
-// Takes a text as segments in pieces: Text (any number of times), then EndSegment; between
-// two segments there may be tokens. Segments may be empty. One thread.
+// Takes a text as segments in pieces: Text (any number of times), then EndSegment. Tokens may come
+// between segments, which may be empty. One thread.
 class TextStage {
  public:
   virtual ~TextStage() = default;
@@ -41,7 +39,7 @@ class TextStage {
   virtual absl::Status Text(absl::string_view piece) = 0;
   virtual absl::Status EndSegment() = 0;
 
-  // A whole segment. REQUIRES: none has begun.
+  // Passes a whole segment. REQUIRES: none has begun.
   virtual absl::Status Segment(absl::string_view text) {
     RETURN_IF_ERROR(Text(text));
     return EndSegment();
@@ -50,17 +48,17 @@ class TextStage {
   // REQUIRES: the segment has ended.
   virtual absl::Status Token(uint32_t token) = 0;
 
-  // The text that comes now continues another one: nothing is put before its first segment.
-  // REQUIRES: nothing of it has come.
+  // The next text continues another one: nothing is inserted before its first segment. REQUIRES:
+  // nothing of it has arrived.
   virtual void Continue() = 0;
 
-  // Forgets a text that was left in the middle; another one begins.
+  // Drops an unfinished text; a new one begins.
   virtual void Reset() = 0;
 };
 
-// Makes a stage that hands on to `next`. `given_bytes` counts the bytes of the text that have gone
-// into the first stage, by which the text that stages make of it is bounded. Both outlive the
-// stage. Any thread.
+// Makes a stage that passes its output to `next`. `given_bytes` counts the bytes of the text that
+// entered the first stage; it bounds the text that stages make of it. Both outlive the stage. Any
+// thread.
 using StageMaker =
     std::function<std::unique_ptr<TextStage>(TextStage* next, const uint64_t* given_bytes)>;
 

@@ -26,7 +26,7 @@ std::string Repaired(absl::string_view bytes) {
   return absl::StrCat(text, repair.Finish());
 }
 
-// Bytes in a row are text where they are, all of them, and else one U+FFFD each.
+// Joins consecutive bytes: to text if all of them are valid, else to one U+FFFD each.
 void JoinBytes(std::vector<std::string>* tokens) {
   std::vector<std::string> out;
   std::string bytes;
@@ -74,7 +74,7 @@ void JoinWordPieces(absl::string_view prefix, bool cleanup, std::vector<std::str
   }
 }
 
-// Up to `start` times `content` from the beginning, up to `stop` times from the end.
+// Strips up to `start` copies of `content` from the start, up to `stop` from the end.
 void StripEnds(absl::string_view content, uint32_t start, uint32_t stop, std::string* token) {
   absl::string_view rest = *token;
   while (start > 0 && absl::ConsumePrefix(&rest, content)) --start;

@@ -1,4 +1,4 @@
-// The decoder of a tokenizer.json: from tokens, as the file writes them, to text.
+// The decoder of a tokenizer.json: converts tokens, as the file writes them, to text.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,25 @@
 
 namespace spillway {
 
-// Of "<0x0A>", with which byte_fallback writes a byte.
+// The byte of "<0x0A>", byte_fallback's form.
 std::optional<char> FallbackByte(absl::string_view token);
 
 // Immutable: any thread.
 class TokenDecoder {
  public:
-  // `decoder` with all its parts; null joins tokens with spaces. kUnimplemented names what is
-  // not supported, kInvalidArgument what is broken.
+  // Reads `decoder` with all its parts; null joins tokens with spaces. kUnimplemented names an
+  // unsupported part, kInvalidArgument a broken one.
   static absl::StatusOr<TokenDecoder> Read(const JsonPart& decoder);
 
-  // Tokens are bytes in ByteLevel's alphabet, and nothing else is done to them.
+  // Whether tokens are only mapped from ByteLevel's alphabet to bytes.
   bool is_byte_level() const { return byte_level_; }
 
-  // Valid UTF-8 of valid UTF-8. kInvalidArgument where a Replace makes far more text than there
-  // was; kCancelled at a StopSignal.
+  // Gives valid UTF-8 for valid UTF-8. kInvalidArgument if a Replace expands the text too much;
+  // kCancelled at a StopSignal.
   absl::StatusOr<std::string> Decode(std::vector<std::string> tokens) const;
 
  private:
-  // `given_bytes`: of the tokens before the first step, by which what all make is bounded.
+  // `given_bytes`: size of the tokens before the first step, which bounds the result.
   using Step = std::function<absl::Status(std::vector<std::string>*, uint64_t given_bytes)>;
 
   absl::Status Add(const JsonPart& part);

@@ -15,7 +15,7 @@ absl::StatusOr<TokenTemplate> TokenTemplate::Read(const JsonPart& part) {
     ASSIGN_OR_RETURN(const std::vector<JsonPart> parts, part.Elements("processors"));
     bool found = false;
     for (const JsonPart& inner : parts) {
-      if (inner.Type() == "ByteLevel") continue;  // about offsets
+      if (inner.Type() == "ByteLevel") continue;  // affects offsets only
       if (std::exchange(found, true)) return inner.Unsupported("a second processor");
       ASSIGN_OR_RETURN(out, Read(inner));
     }
@@ -63,7 +63,7 @@ absl::StatusOr<TokenTemplate::Pieces> TokenTemplate::ReadPieces(const JsonPart& 
   return pieces;
 }
 
-// ["</s>", 2].
+// Reads ["</s>", 2].
 absl::Status TokenTemplate::ReadBertOrRoberta(const JsonPart& part, bool roberta) {
   std::vector<int64_t> ends[2];
   for (const bool last : {false, true}) {

@@ -1,4 +1,4 @@
-// What a tokenizer.json puts around a text, or around two: its post-processor.
+// The tokens that a tokenizer.json adds around one text or two: its post-processor.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@ namespace spillway {
 
 struct EncodedText {
   std::vector<int64_t> tokens;
-  std::vector<int64_t> types;  // of each token: which of the texts it belongs to, as models ask
-  // Of each token: the text, 0 or 1, that it is of; -1 where it was put around them.
+  std::vector<int64_t> types;  // [token] the text it belongs to, for the model's segment types
+  // [token] The text that it comes from, 0 or 1; -1 if it was added.
   std::vector<int8_t> sources = {};
 };
 
 // Immutable: any thread.
 class TokenTemplate {
  public:
-  // `post_processor`; null puts nothing around. kUnimplemented names what is not supported,
-  // kInvalidArgument what is broken.
+  // Reads `post_processor`; null adds nothing. kUnimplemented names an unsupported part,
+  // kInvalidArgument a broken one.
   static absl::StatusOr<TokenTemplate> Read(const JsonPart& post_processor);
 
   EncodedText Apply(absl::Span<const int64_t> text,
@@ -30,7 +30,7 @@ class TokenTemplate {
 
  private:
   struct Piece {
-    int sequence = -1;  // 0, 1; -1: tokens
+    int sequence = -1;  // 0 or 1; -1: tokens
     int64_t type = 0;
     std::vector<int64_t> tokens;
   };

@@ -78,7 +78,7 @@ absl::StatusOr<Tokenizer::Beginning> Tokenizer::EncodeBeginning(absl::string_vie
 std::vector<size_t> Tokenizer::EndsIn(absl::string_view text,
                                       absl::Span<const uint32_t> tokens) const {
   absl::string_view rest = text;
-  // Whether the token is next, maybe with a space before it that the text has not.
+  // Whether the token comes next, possibly with a space before it that the text lacks.
   const auto take = [&](absl::string_view token) {
     return absl::ConsumePrefix(&rest, token) ||
            absl::ConsumePrefix(&rest, absl::StripPrefix(token, " "));
@@ -87,7 +87,7 @@ std::vector<size_t> Tokenizer::EndsIn(absl::string_view text,
   for (const uint32_t token : tokens) {
     const std::string written = TextOf(token);
     if (!take(written)) {
-      // A token may take white space along, or a pre-tokenizer leave it out.
+      // A token may include white space, or a pre-tokenizer may drop it.
       rest = absl::StripLeadingAsciiWhitespace(rest);
       if (!take(written)) return {};
     }

@@ -35,7 +35,7 @@ constexpr uint32_t kMostWordPieceCharacters = 10'000;
 
 using SharedVocabulary = std::shared_ptr<Vocabulary>;
 
-// What is written there is part of a digest, and never there as a whole.
+// Digests the written text without storing it.
 class DigestBuffer : public std::streambuf {
  public:
   explicit DigestBuffer(Digest* digest) : digest_(*digest) { Begin(); }
@@ -60,7 +60,7 @@ absl::Status ReadVocabulary(const JsonPart& model, ModelStreams& streams, Vocabu
   const JsonPart part = model["vocab"];
   auto& entries = streams.vocabulary.entries();
   if (entries.empty()) return part.Broken("no vocabulary");
-  // Ids with wide gaps would be a table of nothing.
+  // Ids with wide gaps would make a mostly empty table.
   const uint64_t limit = 2 * uint64_t{entries.size()} + (1 << 16);
   uint64_t highest = 0;
   for (size_t i = 0; i < entries.size(); ++i) {
@@ -142,9 +142,8 @@ absl::Status ReadBpe(const JsonPart& model, ModelStreams& streams, bool bytes,
   return absl::OkStatus();
 }
 
-// A number as serde_json reads it for `tokenizers`: its digits as an integer, then one
-// multiplication or division by a power of ten. The last bit decides between paths that
-// are equally good.
+// The value of a number as serde_json reads it for `tokenizers`: its digits as an integer, then one
+// multiplication or division by a power of ten. The last bit decides between equally good paths.
 double AsSerdeReads(double value) {
   char text[32];
   const auto end =
@@ -155,7 +154,7 @@ double AsSerdeReads(double value) {
   int exponent = 0;
   if (e == shortest.npos || !absl::SimpleAtoi(shortest.substr(e + 1), &exponent)) return value;
   if (digits.size() > 1) {
-    digits.erase(1, 1);  // the point
+    digits.erase(1, 1);  // the decimal point
     exponent -= static_cast<int>(digits.size()) - 1;
   }
   uint64_t integer = 0;
@@ -230,18 +229,18 @@ absl::Status ReadModel(const JsonPart& model, ModelStreams& streams, bool bytes,
   return model.UnsupportedType();
 }
 
-// The added tokens, with the ids that Hugging Face's library gives them.
+// The added tokens, with their ids in Hugging Face's library.
 class AddedTokenList {
  public:
   explicit AddedTokenList(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
 
-  // Null where no added token has this content.
+  // Null if no added token has this content.
   AddedToken* Find(const std::string& content) {
     const auto found = places_.find(content);
     return found == places_.end() ? nullptr : &tokens_[found->second];
   }
 
-  // That of the vocabulary, or else the next one.
+  // The id in the vocabulary, or else the next one.
   uint64_t IdOf(absl::string_view content) const {
     const uint32_t known = vocabulary_.Find(content);
     if (known != kNoToken) return known;
@@ -249,7 +248,7 @@ class AddedTokenList {
     return highest_ && *highest_ >= model_size ? uint64_t{*highest_} + 1 : model_size;
   }
 
-  // Also puts it among all tokens of the tokenizer; false where another one has its id there.
+  // Adds it here and to all tokens of the tokenizer; false if another one has its id there.
   bool Add(AddedToken token, std::vector<std::string>* all) {
     if (token.id >= all->size()) all->resize(token.id + 1);
     std::string& place = (*all)[token.id];
@@ -303,7 +302,7 @@ absl::Status ReadAddedTokens(const JsonPart& root, AddedTokenList* list, Tokeniz
   return absl::OkStatus();
 }
 
-// What the files beside it declare; `digest` changes with what that changes.
+// Adds the tokens declared in other files; `digest` changes with their effects.
 absl::Status AddDeclaredTokens(const DeclaredTokens& declared, absl::string_view file,
                                AddedTokenList* list, TokenizerParts* out, Digest* digest) {
   using Known = DeclaredToken::Known;
@@ -357,10 +356,10 @@ absl::Status AddDeclaredTokens(const DeclaredTokens& declared, absl::string_view
   return absl::OkStatus();
 }
 
-// Those to be found in normalised text are normalised, once.
+// Normalises added tokens that match in normalised text, once.
 absl::Status NormalizeAddedTokens(absl::string_view file, AddedTokenList* list,
                                   TokenizerParts* out) {
-  // Hundreds of thousands of tokens have less. All go through up to kMostTextStages rewrites.
+  // Hundreds of thousands of tokens have less. Each passes up to kMostTextStages rewrites.
   constexpr size_t kMostNormalizedBytes = 16 << 20;
   size_t bytes = 0;
   for (AddedToken& token : list->tokens()) {
@@ -384,7 +383,7 @@ absl::Status NormalizeAddedTokens(absl::string_view file, AddedTokenList* list,
   return absl::OkStatus();
 }
 
-// Whether words come in GPT-2's alphabet of bytes.
+// Whether words are in GPT-2's alphabet of bytes.
 bool WritesBytes(const JsonPart& part) {
   if (part.Type() == "ByteLevel") return true;
   for (const char* key : {"normalizers", "pretokenizers"}) {
@@ -395,10 +394,10 @@ bool WritesBytes(const JsonPart& part) {
   return false;
 }
 
-// As transformers' classes apply add_prefix_space of tokenizer_config.json.
+// Applies add_prefix_space of tokenizer_config.json like transformers' classes.
 void ApplyPrefixSpace(bool prefix, json* part) {
   if (part->is_array()) {
-    // Without a space before a text there is none to take away from its beginning either.
+    // Without a space before a text, decoding must not strip one from its start.
     const auto is_prefix = [&](const json& inner) {
       const json type = inner.is_object() ? inner.value("type", json()) : json();
       const bool strips = type == "Strip" && inner.value("start", json()) == 1 &&
@@ -430,7 +429,7 @@ std::string KindOf(const JsonPart& model, bool has_merges) {
   for (const char* known : {"BPE", "Unigram", "WordPiece", "WordLevel"}) {
     if (type == known) return absl::AsciiStrToLower(type);
   }
-  // Files of 2019 name no type.
+  // Files of 2019 have no type.
   return type.empty() && has_merges ? "bpe" : "";
 }
 
@@ -456,7 +455,7 @@ absl::StatusOr<TokenizerParts> ParseTokenizerJson(absl::string_view text, absl::
   TokenizerParts out;
   out.kind = KindOf(root["model"], streams.has_merges);
   ASSIGN_OR_RETURN(out.normalizers, ReadNormalizers(root["normalizer"]));
-  // A character with a prefix or a suffix is looked up as it is written.
+  // A character with a prefix or a suffix is looked up verbatim.
   const auto is_set = [&](const char* key) {
     return !root["model"][key].is_null() && root["model"][key].json() != "";
   };

@@ -1,4 +1,4 @@
-// Hugging Face's tokenizer.json. docs/DATA.md lists what is taken.
+// Parses Hugging Face's tokenizer.json. docs/DATA.md lists the supported parts.
 #pragma once
 
 #include <cstdint>
@@ -19,31 +19,30 @@
 
 namespace spillway {
 
-// Gemma's has 33 MB, Llama 3's 17.
+// Limit of the file's size. Gemma's has 33 MB, Llama 3's 17.
 inline constexpr size_t kMaxTokenizerJsonBytes = 64u << 20;
 
-// The parts of a tokenizer, in the order in which a text meets them.
+// The parts of a tokenizer in the order of encoding.
 struct TokenizerParts {
-  std::string kind;                 // of the model: "bpe", "unigram", "wordpiece", "wordlevel"
-  std::vector<std::string> tokens;  // as written; an id that nothing has is an empty string
-  std::vector<AddedToken> added;    // those to be found in normalised text are normalised
-  int64_t declared = 0;             // of `tokens`, the last ones, that only other files declare
+  std::string kind;                 // the model's: "bpe", "unigram", "wordpiece", "wordlevel"
+  std::vector<std::string> tokens;  // as written; "" for an id without a token
+  std::vector<AddedToken> added;    // those that match in normalised text are normalised
+  int64_t declared = 0;             // how many of `tokens`, the last ones, only other files declare
   std::vector<Rewrite> normalizers;
   std::vector<StageMaker> pre_tokenizers;
   std::shared_ptr<const WordModel> model;
   TokenTemplate around;
   TokenDecoder decoder;
-  // Which token stands where another is to be found; the files beside a tokenizer.json say it.
+  // The mask token, declared in the files beside tokenizer.json.
   std::optional<uint32_t> mask = std::nullopt;
-  uint64_t digest = 0;                     // of all that decides which tokens a text has
-  std::vector<std::string> notices = {};   // of tokens that only other files declare
-  std::vector<std::string> warnings = {};  // of what is left out
+  uint64_t digest = 0;                     // of everything that affects encoding
+  std::vector<std::string> notices = {};   // about tokens that only other files declare
+  std::vector<std::string> warnings = {};  // about ignored parts
 };
 
-// kInvalidArgument for what is no tokenizer.json, with the line; kUnimplemented for one that
-// asks for what is not supported: the message names what, where, and what to do instead. A
-// pure function; any text at all may be given. `file` is for messages. `declared`: what the files
-// beside it add.
+// kInvalidArgument with the line for an invalid tokenizer.json; kUnimplemented for unsupported
+// features: the message names what, where, and the alternative. A pure function; `text` may be
+// anything. `file` is for messages. `declared`: the tokens of the files beside it.
 absl::StatusOr<TokenizerParts> ParseTokenizerJson(absl::string_view text, absl::string_view file,
                                                   const DeclaredTokens& declared = {});
 

@@ -1,4 +1,4 @@
-// Which token ends a turn of the assistant in conversations.
+// Finds the token that ends an assistant's turn in conversations.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,9 @@
 
 namespace spillway {
 
-// The added token, as "<|im_end|>", that the tokenizer's chat template writes behind an answer:
-// nothing but white space may stand between the two. None without a template, and where it ends
-// turns by other text, or writes no conversation of one question and its answer. REQUIRES: the
-// tokenizer can encode.
+// The added token, such as "<|im_end|>", that the tokenizer's chat template writes after an answer,
+// with at most white space between them. None without a template, if it ends turns with other text,
+// or if it cannot render one question and its answer. REQUIRES: the tokenizer can encode.
 std::optional<uint32_t> EndOfTurn(const Tokenizer& tokenizer);
 
 }  // namespace spillway

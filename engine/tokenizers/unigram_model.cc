@@ -19,7 +19,7 @@ class UnigramEncoder : public WordEncoder {
 
   absl::Status Encode(absl::string_view word, std::vector<uint32_t>* tokens) override {
     RETURN_IF_ERROR(FindBest(word));
-    // From the end back; unknown characters side by side are one.
+    // Goes backwards; consecutive unknown characters are one token.
     ends_.clear();
     bool unknown_before = false;
     for (size_t end = word.size(); end > 0; end -= best_[end].length) {
@@ -39,7 +39,7 @@ class UnigramEncoder : public WordEncoder {
   struct Best {
     double score = 0;
     uint32_t token = 0;
-    uint32_t length = 0;  // of the last token of the best way to here; 0: there is none yet
+    uint32_t length = 0;  // of the last token on the best path to here; 0: no path yet
   };
 
   absl::Status FindBest(absl::string_view word) {

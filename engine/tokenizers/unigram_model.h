@@ -1,5 +1,4 @@
-// Unigram (SentencePiece's): of all ways to write a word in tokens, the one with the largest
-// sum of scores.
+// Unigram (SentencePiece's): encodes a word by the token sequence with the largest sum of scores.
 #pragma once
 
 #include <memory>
@@ -10,12 +9,12 @@
 
 namespace spillway {
 
-// Sums are made in double precision from the word's beginning, as `tokenizers` makes them. A
-// word takes 16 bytes of memory for each of its own; one of more than 64 KiB is cut where no
-// token lies across, which changes no token but by rounding.
+// Sums are in double precision from the word's start, as in `tokenizers`. A word takes 16 bytes of
+// memory per byte. One of more than 64 KiB is cut where no token spans, which changes tokens only
+// by rounding.
 class UnigramModel : public WordModel {
  public:
-  // A score for each token. An unknown character is an error where `unk` is kNoToken.
+  // A score for each token. An unknown character is an error if `unk` is kNoToken.
   UnigramModel(std::shared_ptr<const Vocabulary> vocabulary, std::vector<double> scores,
                uint32_t unk, bool byte_fallback);
 
@@ -32,7 +31,7 @@ class UnigramModel : public WordModel {
   const uint32_t unk_;
   std::vector<uint32_t> fallback_;  // empty without byte_fallback
   double unk_score_ = 0;
-  // A node and a byte lead to a node, which may end a token.
+  // The trie: a node and a byte lead to a node, which may end a token.
   std::optional<MergeTable> children_;
   std::vector<uint32_t> tokens_at_;
   const WordCuts cuts_;

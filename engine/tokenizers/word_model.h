@@ -1,4 +1,4 @@
-// The model of a tokenizer.json: what makes tokens of a word, and where a long one may be cut.
+// The model of a tokenizer.json: encodes words, and tells where long ones may be cut.
 #pragma once
 
 #include <cstdint>
@@ -15,39 +15,40 @@ namespace spillway {
 
 inline constexpr uint32_t kNoToken = UINT32_MAX;
 
-// Tokens as the file writes them. An id that nothing has is an empty string.
+// Tokens as the file writes them; "" for an id without a token.
 struct Vocabulary {
   Vocabulary() = default;
   Vocabulary(const Vocabulary&) = delete;
   Vocabulary& operator=(const Vocabulary&) = delete;
 
   std::vector<std::string> tokens;
-  absl::flat_hash_map<absl::string_view, uint32_t> ids;  // of `tokens`, which stay as they are
-  // Words come in GPT-2's alphabet, in which each character is a byte of the text.
+  absl::flat_hash_map<absl::string_view, uint32_t> ids;  // views of `tokens`, which do not move
+  // Words are in GPT-2's alphabet, in which each character is a byte of the text.
   bool writes_bytes = false;
 
-  // The empty string, which Whisper's vocabulary has, has a place there and is no part of a text.
+  // The empty string, which Whisper's vocabulary contains, has an id but is not part of any text.
   uint32_t Find(absl::string_view token) const {
     const auto found = token.empty() ? ids.end() : ids.find(token);
     return found == ids.end() ? kNoToken : found->second;
   }
 };
 
-// The tokens "<0x00>" to "<0xFF>"; kNoToken for what is missing.
+// The tokens "<0x00>" to "<0xFF>"; kNoToken for missing ones.
 std::vector<uint32_t> ByteFallbackTokens(const Vocabulary& vocabulary);
-// Appends those of the text's bytes; false, and nothing, where one is missing, or all are (empty).
+// Appends the tokens of the text's bytes. False, without any effect, if one is missing or
+// `fallback` is empty.
 bool AppendFallback(const std::vector<uint32_t>& fallback, absl::string_view text,
                     std::vector<uint32_t>* tokens);
 
-// kInvalidArgument for `text` (not empty, as a WordEncoder gets it), whose first character has no
-// token. It names the byte where characters stand for bytes; `key` names the unknown token.
+// kInvalidArgument for a non-empty `text` whose first character has no token. It names the byte if
+// characters stand for bytes; `key` names the unknown token.
 absl::Status NoTokenError(const Vocabulary& vocabulary, absl::string_view text,
                           absl::string_view key);
-// The bytes of the text that a NoTokenError is about; nothing for another status.
+// The bytes of the text in a NoTokenError; none for another status.
 std::optional<std::string> BytesWithoutToken(const absl::Status& status);
 
-// Which neighbours no token holds: between them a word may be cut, and its parts have the
-// tokens that it has as a whole. Says "it may not" too often, never too rarely.
+// Pairs of neighbours that no token contains: a word may be cut between them without changing its
+// tokens. Errs only towards "not allowed".
 class WordCuts {
  public:
   // Neighbours are bytes, or characters.
@@ -71,24 +72,24 @@ class WordEncoder {
  public:
   virtual ~WordEncoder() = default;
 
-  // `word` is not empty. kInvalidArgument names what has no token.
+  // `word` is not empty. kInvalidArgument names the text without a token.
   virtual absl::Status Encode(absl::string_view word, std::vector<uint32_t>* tokens) = 0;
 };
 
 // Immutable: any thread.
 class WordModel {
  public:
-  // What becomes of a word of more than kMaxHeldBytes.
+  // The treatment of a word of more than kMaxHeldBytes.
   enum class LongWord {
     kCut,       // it is cut there
-    kTruncate,  // its beginning says it all: it is unknown
+    kTruncate,  // the rest is dropped, since the word is unknown anyway
   };
 
   virtual ~WordModel() = default;
   virtual std::unique_ptr<WordEncoder> NewEncoder() const = 0;
   virtual LongWord long_word() const { return LongWord::kCut; }
 
-  // Where words may be cut, and how long what is cut off should be at least; null: nowhere.
+  // The places where words may be cut, and the least length of a part; null: none.
   virtual const WordCuts* cuts() const { return nullptr; }
   virtual size_t least_cut_bytes() const { return 0; }
 };

@@ -41,11 +41,11 @@ class WordPieceEncoder : public WordEncoder {
       const size_t prefix = part_.size();
       absl::StrAppend(&part_, word.substr(at, lengths.empty() ? 0 : lengths.back()));
       uint32_t token = kNoToken;
-      // The longest that there is; only such lengths are tried as some token has.
+      // Tries lengths that tokens have, the longest first.
       auto length = std::upper_bound(lengths.begin(), lengths.end(), part_.size());
       while (length != lengths.begin() && *--length > prefix && token == kNoToken) {
         part_.resize(*length);
-        // Whole characters only.
+        // Only whole characters.
         const size_t end = at + part_.size() - prefix;
         if (end == word.size() || begins(word[end])) token = model_.vocabulary_.Find(part_);
       }

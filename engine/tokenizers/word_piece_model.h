@@ -1,4 +1,4 @@
-// WordPiece (BERT's), and WordLevel: words and parts of words that are listed.
+// WordPiece (BERT's) and WordLevel: a list of words and parts of words.
 #pragma once
 
 #include <memory>
@@ -9,12 +9,12 @@
 
 namespace spillway {
 
-// From its beginning on a word is cut into the longest parts that the vocabulary has; where
-// that fails, or the word is too long, the whole word is unknown.
+// A word is cut from its start into the longest parts in the vocabulary. If that fails, or the word
+// is too long, the whole word is unknown.
 class WordPieceModel : public WordModel {
  public:
   // With `most_characters` 0 a word is looked up as a whole (WordLevel). An unknown word is an
-  // error where `unk` is kNoToken.
+  // error if `unk` is kNoToken.
   WordPieceModel(std::shared_ptr<const Vocabulary> vocabulary, std::string continuing_prefix,
                  size_t most_characters, uint32_t unk);
 
@@ -29,7 +29,7 @@ class WordPieceModel : public WordModel {
   const std::string continuing_prefix_;
   const size_t most_characters_;
   const uint32_t unk_;
-  std::vector<size_t> lengths_bytes_;  // of tokens, each once, in order
+  std::vector<size_t> lengths_bytes_;  // distinct lengths of tokens, sorted
 };
 
 }  // namespace spillway

@@ -100,7 +100,7 @@ absl::Status FinishCommitted(const TrainHooks& hooks, const TrainOptions& option
 std::string ExportThatStays(const RunStorage& storage) {
   for (const char* last : {"model/config.json", "adapter/adapter_config.json"}) {
     const std::string path = absl::StrCat(storage.output(), "/", last);
-    if (!storage.files().Look(path).ok()) continue;
+    if (!storage.files().Stat(path).ok()) continue;
     return absl::StrCat("; the export in ", ParentPath(path),
                         " stays as it is: for one in another --dtype, spillway export --from ",
                         storage.committed_in(), " --to DIR --dtype DTYPE");

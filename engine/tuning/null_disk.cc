@@ -93,7 +93,7 @@ absl::StatusOr<std::unique_ptr<OwnDirectory>> NullDisk::OpenOwn(absl::string_vie
   return absl::UnimplementedError(path);
 }
 
-absl::StatusOr<FileInfo> NullDisk::Look(absl::string_view path, SymbolicLink) {
+absl::StatusOr<FileInfo> NullDisk::Stat(absl::string_view path, SymbolicLink) {
   return absl::NotFoundError(path);
 }
 

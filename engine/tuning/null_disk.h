@@ -40,7 +40,7 @@ class NullDisk final : public FileSystem {
   absl::StatusOr<std::vector<std::string>> List(absl::string_view) override {
     return std::vector<std::string>();
   }
-  absl::StatusOr<FileInfo> Look(absl::string_view path, SymbolicLink) override;
+  absl::StatusOr<FileInfo> Stat(absl::string_view path, SymbolicLink) override;
   std::string Resolve(absl::string_view path) override { return std::string(path); }
   absl::StatusOr<std::unique_ptr<OwnDirectory>> OpenOwn(absl::string_view path,
                                                         DirectoryUse) override;

@@ -81,7 +81,7 @@ absl::StatusOr<std::vector<std::string>> OtherFiles(FileSystem& files,
   std::vector<std::string> names;
   for (const std::string& name : all) {
     if (name == kConfig || name[0] == '.' || IsAtomicWriteLeftover(name)) continue;
-    const auto info = files.Look(absl::StrCat(directory, "/", name), SymbolicLink::kFollow);
+    const auto info = files.Stat(absl::StrCat(directory, "/", name), SymbolicLink::kFollow);
     if (info.ok() && info->kind == FileInfo::Kind::kFile) names.push_back(name);
   }
   return names;
@@ -94,7 +94,7 @@ absl::StatusOr<std::map<std::string, FileInfo>> OwnFiles(FileSystem& files,
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(directory));
   for (const std::string& name : names) {
     if (!IsOwnName(name)) continue;
-    const auto info = files.Look(absl::StrCat(directory, "/", name));
+    const auto info = files.Stat(absl::StrCat(directory, "/", name));
     if (info.ok() && info->kind == FileInfo::Kind::kFile) own[name] = *info;
   }
   return own;

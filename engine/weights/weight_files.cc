@@ -97,11 +97,11 @@ FileNames FilesIn(const std::string& directory) {
 }
 
 // A name in a directory may be a link that leads nowhere.
-bool IsNamedThere(const std::string& path) { return FileSystem::Real().Look(path).ok(); }
+bool IsNamedThere(const std::string& path) { return FileSystem::Real().Stat(path).ok(); }
 
 // The first bytes of a plain file; "" for anything else.
 std::string FirstBytesOf(const std::string& path) {
-  const auto found = FileSystem::Real().Look(path, SymbolicLink::kFollow);
+  const auto found = FileSystem::Real().Stat(path, SymbolicLink::kFollow);
   if (!found.ok() || found->kind != FileInfo::Kind::kFile) return "";
   std::string begin(8, '\0');
   std::ifstream file(path, std::ios::binary);
@@ -273,7 +273,7 @@ class WeightFinder {
                     "Give the model that it was made from, or fetch it again");
     }
     if (EndsWithAny(name, kSideEnds) || name[0] == '.') return absl::OkStatus();
-    const auto found = FileSystem::Real().Look(PathOf(written), SymbolicLink::kFollow);
+    const auto found = FileSystem::Real().Stat(PathOf(written), SymbolicLink::kFollow);
     if (!found.ok() || found->size_bytes < kUnknownLargeBytes) return absl::OkStatus();
     return Unread(directory_, written,
                   absl::StrCat("of an unknown kind, ", FormatBytes(found->size_bytes)),

@@ -14,7 +14,7 @@ struct AlignedBytesDeleter {
 };
 using AlignedBytes = std::unique_ptr<char, AlignedBytesDeleter>;
 
-// So many bytes, whose first is at a multiple of 4096. Throws std::bad_alloc, as any `new` does.
+// Allocates `size_bytes` bytes, aligned to 4096. Throws std::bad_alloc, as any `new` does.
 inline AlignedBytes NewAlignedBytes(uint64_t size_bytes) {
   return AlignedBytes(static_cast<char*>(::operator new(size_bytes, kAlignedBytesAlignment)));
 }

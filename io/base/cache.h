@@ -1,12 +1,12 @@
-// What the processors' caches hold. Any thread.
+// Control of the processors' caches. Any thread.
 #pragma once
 
 #include <cstdint>
 
 namespace spillway {
 
-// Writes what caches have of [data, data + bytes) back and forgets it: who reads it next waits for
-// memory. Nothing happens where a processor is not known to offer that.
+// Flushes and evicts the cache lines of [data, data + bytes), so that the next read comes from
+// memory. Does nothing on processors without a known instruction for it.
 void EvictFromCaches(const void* data, uint64_t bytes);
 
 }  // namespace spillway

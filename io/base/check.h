@@ -1,9 +1,9 @@
-// SPILLWAY_CHECK: for what we did wrong, never for what the world did.
+// SPILLWAY_CHECK: for our own bugs, never for failures of the outside world.
 #pragma once
 
 namespace spillway {
 
-// Prints the failed condition with its place and aborts.
+// Prints the failed condition with file and line, and aborts.
 [[noreturn]] void CheckFailed(const char* file, int line, const char* condition);
 
 }  // namespace spillway

@@ -1,5 +1,4 @@
-// The clock that only goes forward: of durations, and of traces. And what processors have been
-// busy.
+// The monotonic clock for durations and traces, and processor time.
 #pragma once
 
 #include <time.h>
@@ -17,7 +16,7 @@ inline double MonotonicSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Of processors, that this process has had since its start, on all of its threads.
+// Processor time of this process since its start, over all threads, in seconds.
 inline double ProcessorSeconds() {
   timespec time = {};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);

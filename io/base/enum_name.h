@@ -8,7 +8,7 @@
 
 namespace spillway {
 
-// The name of a value of an enum that counts from 0: `names`, literals, are of all its values in
+// The name of a value of an enum that counts from 0. `names` are literals for all of its values, in
 // order.
 template <typename Enum>
 absl::string_view EnumName(Enum value, std::initializer_list<absl::string_view> names) {

@@ -1,4 +1,4 @@
-// How sizes are written for people.
+// Sizes in bytes as text for people.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ inline constexpr uint64_t kGiB = uint64_t{1} << 30;
 // "512 MiB", "1.5 GiB", "5000 B": at most two decimals, exact below 10,000 bytes.
 std::string FormatBytes(uint64_t size_bytes);
 
-// The same amount in whole MiB, rounded up: what to write behind a flag so that
-// `size_bytes` certainly fit. "1537 MiB".
+// The size in whole MiB, rounded up ("1537 MiB"): as the value of a flag, it is certainly enough
+// for `size_bytes`.
 std::string FormatBytesForFlag(uint64_t size_bytes);
 
 }  // namespace spillway

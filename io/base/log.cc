@@ -23,7 +23,7 @@ TextStyle StyleOf(LogLevel level) {
                                        : TextStyle::kPlain;
 }
 
-// Rows of a table get their labels dim.
+// Dims the labels of a table's rows.
 std::string WithDimLabels(absl::string_view text) {
   std::vector<std::string> lines;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -35,7 +35,7 @@ std::string WithDimLabels(absl::string_view text) {
   return absl::StrJoin(lines, "\n");
 }
 
-// As a terminal shows it.
+// The text of a line for a terminal.
 std::string ForTerminal(LogLevel level, absl::string_view kind, const std::string& text) {
   const bool colours = UsesColours(/*redraws=*/true);
   if (level < LogLevel::kWarning) {
@@ -49,7 +49,7 @@ std::string ForTerminal(LogLevel level, absl::string_view kind, const std::strin
                       text.substr(at + kind.size()));
 }
 
-// One call each, so that lines of several processes are not mixed.
+// Writes with one call, so that lines of several processes do not mix.
 void WriteToStderr(absl::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
 class Log {
@@ -84,7 +84,7 @@ class Log {
     std::string shown(line);
     std::replace_if(
         shown.begin(), shown.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
-    // Escapes are wider than what they stand for.
+    // Escapes are wider than the characters they replace.
     standing_ = std::string(FirstColumns(ShownText(shown), ColumnsOf(shown)));
     // Clears the rest of the line last: a line that is cleared first flickers.
     WriteToStderr(absl::StrCat("\r", standing_, "\x1b[K"));
@@ -99,13 +99,13 @@ class Log {
 
  private:
   std::atomic<LogLevel> level_ = LogLevel::kInfo;
-  Mutex mutex_;  // held while a line is written: what stands must be what is on the screen
+  Mutex mutex_;  // held while a line is written, so that standing_ matches the screen
   std::string prefix_ ABSL_GUARDED_BY(mutex_);
   bool shared_ ABSL_GUARDED_BY(mutex_) = false;   // with other processes
   std::string standing_ ABSL_GUARDED_BY(mutex_);  // the terminal's last line; empty: nothing
 };
 
-// Never destroyed: threads may log while the program ends.
+// Never destroyed: threads may log while the program exits.
 Log& TheLog() {
   static Log& log = *new Log;
   return log;

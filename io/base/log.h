@@ -8,17 +8,17 @@
 
 namespace spillway {
 
-// kResult: what a command ends with, which --quiet shows, too.
+// kResult: the result of a command, shown with --quiet, too.
 enum class LogLevel { kInfo, kResult, kWarning, kError };
 
 // Lines below `level` are dropped. Default: kInfo.
 void SetLogLevel(LogLevel level);
 bool IsLogged(LogLevel level);
 
-// Put before every later line, e.g. "rank 2: ". Empty by default.
+// Sets the prefix of every later line, e.g. "rank 2: ". Empty by default.
 void SetLogPrefix(absl::string_view prefix);
 
-// Whether another process draws a standing line on this terminal, which log lines then clear.
+// Sets whether another process draws a standing line on this terminal, which log lines then clear.
 void ShareTerminal(bool shared);
 
 void LogInfo(absl::string_view line);
@@ -26,8 +26,8 @@ void LogResult(absl::string_view line);
 void LogWarning(absl::string_view line);
 void LogError(absl::string_view line);
 
-// Draws the standing line: the terminal's last one, which log lines appear above. Takes the place
-// of the one before. It must be narrower than the terminal. REQUIRES: RedrawsStderr().
+// Draws or replaces the standing line: the terminal's last line, above which log lines appear. It
+// must be narrower than the terminal. REQUIRES: RedrawsStderr().
 void DrawStandingLine(absl::string_view line);
 // Leaves the standing line on the terminal as it is and starts a new line.
 void KeepStandingLine();

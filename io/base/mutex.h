@@ -1,9 +1,8 @@
 // A mutex with thread annotations that every tool understands.
 //
-// Why not absl::Mutex: a packaged Abseil is built without ThreadSanitizer,
-// which then cannot see its synchronisation and reports races that are none.
-// std::mutex is visible to it, but carries no annotations for Clang's
-// -Wthread-safety. These thin wrappers have both.
+// absl::Mutex is not used because a packaged Abseil is built without ThreadSanitizer, which then
+// cannot see its synchronisation and reports false races. std::mutex is visible to it, but carries
+// no annotations for Clang's -Wthread-safety. These thin wrappers have both.
 #pragma once
 
 #include <chrono>

@@ -1,8 +1,7 @@
-// From what the kernel says to what a person can act on.
+// Statuses that tell a person what to do.
 //
-// Everything the outside world can do wrong is an absl::Status whose message
-// names the thing, the numbers and the remedy. What we did wrong ourselves is
-// a CHECK (io/base/check.h).
+// Every failure of the outside world is an absl::Status whose message names the object, the numbers
+// and the remedy. Our own bugs are CHECKs (io/base/check.h).
 #pragma once
 
 #include "absl/status/status.h"
@@ -10,16 +9,15 @@
 
 namespace spillway {
 
-// The one table from errno to a status code and a remedy.
-// `what` names the operation and its object: "open /nvme/run/data-0".
-// ENOSPC and EDQUOT give kResourceExhausted, EACCES and EPERM
-// kPermissionDenied, ENOENT kNotFound, EEXIST kAlreadyExists, EINVAL
-// kInvalidArgument, EIO kUnavailable, a path that cannot be (ENOTDIR, EISDIR, ELOOP,
-// ENAMETOOLONG) kFailedPrecondition; anything else kUnknown.
+// The only table from errno to a status code and a remedy. `what` names the operation and its
+// object: "open /nvme/run/data-0". ENOSPC and EDQUOT give kResourceExhausted, EACCES and EPERM
+// kPermissionDenied, ENOENT kNotFound, EEXIST kAlreadyExists, EINVAL kInvalidArgument, EIO
+// kUnavailable, impossible paths (ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG) kFailedPrecondition;
+// anything else kUnknown.
 absl::Status ErrnoStatus(int error, absl::string_view what);
 
-// Wrong bytes: what was read is not what was written. The program ends with
-// exit code 4 for these; they are kDataLoss and nothing else is.
+// kDataLoss, for bytes that differ from those that were written. The program ends with exit code 4
+// for kDataLoss, which nothing else returns.
 absl::Status WrongBytesError(absl::string_view message);
 
 // Puts `context` and ": " before the message; the code and payloads stay.

@@ -18,10 +18,10 @@ namespace spillway {
 namespace {
 
 constexpr int kDefaultColumns = 80;
-// With fewer columns left of a row's value it continues at the left instead.
+// If a row's value has fewer columns than this, it continues at the left instead.
 constexpr size_t kLeastValueColumns = 12;
 
-// A character, and the bytes that it takes; a byte that begins none is a character by itself.
+// A character and its length in bytes; an invalid byte is a character by itself.
 struct Character {
   uint32_t code;
   size_t bytes;
@@ -48,8 +48,7 @@ Character FirstCharacter(absl::string_view text) {
 struct CodeRange {
   uint32_t first, last;
 };
-// Of Unicode 15's East Asian Width (W, F) and of its combining marks those that names and texts are
-// made of.
+// From Unicode 15: East Asian Width (W, F), and the combining marks that occur in names and texts.
 constexpr CodeRange kWide[] = {
     {0x1100, 0x115f},   {0x2e80, 0x303e},   {0x3041, 0xa4cf},  {0xa960, 0xa97f}, {0xac00, 0xd7a3},
     {0xf900, 0xfaff},   {0xfe30, 0xfe6f},   {0xff00, 0xff60},  {0xffe0, 0xffe6}, {0x1f300, 0x1f64f},
@@ -58,7 +57,7 @@ constexpr CodeRange kCombining[] = {{0x0300, 0x036f}, {0x0483, 0x0489}, {0x0591,
                                     {0x064b, 0x065f}, {0x200b, 0x200f}, {0x20d0, 0x20f0},
                                     {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f}, {0xfeff, 0xfeff}};
 
-// Control characters, and what separates lines or changes the direction of writing.
+// Control characters, line separators, and characters that change the direction of writing.
 constexpr CodeRange kUnshown[] = {{0x00, 0x1f},     {0x7f, 0x9f},     {0x061c, 0x061c},
                                   {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069}};
 
@@ -74,14 +73,14 @@ int ColumnsOfCode(uint32_t code) {
   return IsIn(kCombining, code) ? 0 : IsIn(kWide, code) ? 2 : 1;
 }
 
-// Where a command of ours begins, which is to be copied in one piece; npos: nowhere.
+// The position of a command of ours in a line, which stays in one piece; npos: none.
 size_t CommandIn(const std::string& line) {
   const size_t space = line.find(" spillway ");
   return space == std::string::npos ? space : space + 1;
 }
 
-// Where `line` is broken so that what comes before takes no more than `columns`: at a space, or
-// none. `least`: no break before it.
+// The position of a space at which `line` is broken so that at most `columns` precede it, or npos.
+// `least`: no break before it.
 size_t BreakAt(const std::string& line, size_t least, int columns) {
   const size_t fits = FirstColumns(line, columns).size();
   size_t at = line.rfind(' ', fits);

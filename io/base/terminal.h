@@ -1,5 +1,5 @@
-// What standard error is written to: whether it is a terminal, how wide, and whether with colours;
-// and how text is laid out there. Any thread.
+// Properties of standard error (a terminal, its width, colours), and layout of text for it. Any
+// thread.
 #pragma once
 
 #include <functional>
@@ -13,22 +13,21 @@ namespace spillway {
 using EnvironmentLookup = std::function<const char*(const char* name)>;
 const char* ProcessEnvironment(const char* name);
 
-// Whether lines on standard error can be drawn again: it is a terminal, and TERM is set
-// and not "dumb".
+// Whether lines on standard error can be redrawn: it is a terminal, and TERM is set and not "dumb".
 bool RedrawsStderr(const EnvironmentLookup& environment = ProcessEnvironment);
 
-// Whether a stream gets colours: a terminal that redraws, and NO_COLOR (https://no-color.org) is
-// unset or empty.
+// Whether a stream gets colours: it is a terminal that redraws, and NO_COLOR (https://no-color.org)
+// is unset or empty.
 bool UsesColours(bool redraws, const EnvironmentLookup& environment = ProcessEnvironment);
 
-// Columns of the terminal `descriptor`, asked anew each time: it may have been resized. Where it
-// does not say, COLUMNS, or else 80.
+// Columns of the terminal `descriptor`, read anew each time because it may have been resized. Falls
+// back to COLUMNS, then to 80.
 int TerminalColumns(int descriptor, const EnvironmentLookup& environment = ProcessEnvironment);
 
-// The width of texts for a terminal of 80 columns, whose last column stays free.
+// Width of texts for a terminal of 80 columns; the last column stays free.
 inline constexpr int kPageColumns = 79;
 
-// To the terminal's first column, and nothing is left on its line.
+// Moves to the first column and clears the line.
 inline constexpr absl::string_view kClearLine = "\r\x1b[K";
 
 enum class TextStyle { kPlain, kError, kWarning, kLabel };
@@ -37,31 +36,31 @@ enum class TextStyle { kPlain, kError, kWarning, kLabel };
 std::string Styled(TextStyle style, absl::string_view text);
 
 // Columns that UTF-8 text takes: 2 for wide characters (CJK, most emoji), 0 for combining ones, 1
-// for every other and for each byte that is no UTF-8.
+// for others and for each invalid byte.
 int ColumnsOf(absl::string_view text);
 
-// The longest beginning of `text` that takes no more than `columns`.
+// The longest prefix of `text` that takes no more than `columns`.
 absl::string_view FirstColumns(absl::string_view text, int columns);
 
-// The width of the label that a row of a table begins with ("  traffic    12 MiB"), the spaces
-// around it included; 0 where `line` is no such row.
+// Width of the label of a table's row ("  traffic    12 MiB"), including the spaces around it; 0 if
+// `line` is no such row.
 size_t LabelWidth(absl::string_view line);
 
 // Which newlines ShownText keeps.
 enum class ShownLines {
-  kNone,  // of a name, or of a text that is one line
-  kRows,  // those that two spaces follow, as our own messages go on; a name in them may have others
+  kNone,  // for names and single-line texts
+  kRows,  // those followed by two spaces, as in our own messages; a name in one may have others
   kAll
 };
 
-// `text`, in which there may be names that others chose, as a terminal may have it. Escaped is what
-// would command the terminal (control characters, also those of 8 bits), begin lines or change the
-// direction of writing: "\n", "\x1b", "\u202e"; of a name also tabs.
+// `text`, which may contain names that others chose, made safe for a terminal. Escaped as "\n",
+// "\x1b", "\u202e" are control characters (8-bit ones too), line starts and characters that change
+// the direction of writing; in names also tabs.
 std::string ShownText(absl::string_view text, ShownLines lines = ShownLines::kNone);
 
-// `text` with each line broken at spaces so that none takes more than `columns`; a word that alone
-// takes more stays whole, as does what begins with a command of ours ("spillway clean ..."). What a
-// row of a table continues with stands below its value, other lines go on indented by two.
+// `text` with lines broken at spaces so that none exceeds `columns`. A longer word stays whole, and
+// so does anything that starts with a command of ours ("spillway clean ..."). Continuation lines of
+// a table's row start below its value, others are indented by two.
 std::string FoldText(absl::string_view text, int columns);
 
 }  // namespace spillway

@@ -1,10 +1,9 @@
-// What happened when: spans of work, waits and transfers, noted by whoever does them and taken
-// away from time to time by one reader (engine/report/step_recorder.h), who makes a time line
-// and a trace of them.
+// Traced spans of work, waits and transfers. Any thread may record; one reader
+// (engine/report/step_recorder.h) takes them from time to time and makes a time line and a trace.
 //
-// Any thread may record. Memory is what is between two takes, at most kMostSpans; what comes
-// on top is counted and lost. While it is off, recording is one look at a flag; where nobody
-// gave a trace at all, one comparison with null.
+// Memory holds the spans between two takes, at most kMostSpans; further ones are counted and
+// dropped. While the trace is off, recording only tests a flag; without a trace, only a null
+// pointer.
 #pragma once
 
 #include <atomic>
@@ -19,29 +18,29 @@ namespace spillway {
 
 class Trace {
  public:
-  // What a disk of 10 GB/s does in ten seconds, in tiles of 3.5 MiB: 4 MiB of memory.
+  // Ten seconds of a disk at 10 GB/s, in tiles of 3.5 MiB: 4 MiB of memory.
   static constexpr size_t kMostSpans = 1 << 16;
 
   Trace() = default;
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
 
-  // Off at first. Any thread, like all below.
+  // Off at first. Any thread, as for all methods below.
   void TurnOn(bool on) { on_.store(on, std::memory_order_relaxed); }
   bool on() const { return on_.load(std::memory_order_relaxed); }
 
-  // Keeps the span, if it is on and there is room.
+  // Stores the span if the trace is on and not full.
   void Record(const Span& span);
 
-  // What was recorded since the last time, in order of recording, which is that of the ends
-  // among the spans of one thread. `spans` is replaced.
+  // Replaces `spans` by those recorded since the last call, in order of recording: on each thread
+  // in order of their ends.
   void Take(std::vector<Span>* spans);
   // Spans lost so far.
   uint64_t lost() const;
 
-  // Nanoseconds of the steady clock, as everything that measures time here uses it.
+  // Nanoseconds of the steady clock, which all time measurements use.
   static int64_t Now();
-  // A small number of the calling thread, the same for as long as it lives.
+  // A small number that identifies the calling thread for its lifetime.
   static uint16_t ThisThread();
 
  private:
@@ -51,10 +50,10 @@ class Trace {
   uint64_t lost_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// Whether `trace` is there and on.
+// Whether `trace` is non-null and on.
 inline bool IsOn(const Trace* trace) { return trace != nullptr && trace->on(); }
 
-// A span from here to the end of its block, on this thread. `trace` may be null.
+// A span from its construction to the end of its block, on this thread. `trace` may be null.
 class TraceSpan {
  public:
   TraceSpan(Trace* trace, SpanKind kind, int unit = -1, int tile = -1)

@@ -39,7 +39,7 @@ auto RetryOnSignal(Call&& call) {
   return result;
 }
 
-// Writes all of it; 0, or what errno says.
+// Writes all bytes; returns 0 or errno.
 inline int WriteAll(int fd, const char* data, size_t size_bytes) {
   while (size_bytes > 0) {
     const ssize_t written = RetryOnSignal([&] { return ::write(fd, data, size_bytes); });

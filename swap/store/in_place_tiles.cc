@@ -44,12 +44,12 @@ absl::StatusOr<std::unique_ptr<InPlaceTiles>> InPlaceTiles::Open(const InPlaceUn
 InPlaceTiles::Opened InPlaceTiles::OpenFile(ModelFile& file, absl::string_view moved_to) {
   Opened opened;
   const std::string named = file.path;
-  auto info = files_.Look(file.path, SymbolicLink::kFollow);
+  auto info = files_.Stat(file.path, SymbolicLink::kFollow);
   if (absl::IsNotFound(info.status()) && !moved_to.empty()) {
     const auto moved = AbsolutePath(moved_to);
     const std::string other =
         NormalPath(absl::StrCat(moved.value_or(std::string(moved_to)), "/", FileName(file.path)));
-    auto found = files_.Look(other, SymbolicLink::kFollow);
+    auto found = files_.Stat(other, SymbolicLink::kFollow);
     if (found.ok() && found->size_bytes == file.size_bytes) {
       LogInfo(
           absl::StrCat(file.path, " is not there any more: frozen weights are read from ", other));
@@ -165,7 +165,7 @@ absl::Status InPlaceTiles::CheckUnchanged(int unit, int tile) const {
     if (looked_at) continue;
     const std::string& path = places_.files[piece->file].path;
     const FileInfo& then = opened_[piece->file].info;
-    const auto now = files_.Look(path, SymbolicLink::kFollow);
+    const auto now = files_.Stat(path, SymbolicLink::kFollow);
     if (now.ok() && now->size_bytes == then.size_bytes && now->modified_ns == then.modified_ns) {
       continue;
     }

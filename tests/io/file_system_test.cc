@@ -198,7 +198,7 @@ TEST(FileSystem, ErrorsNameTheirPath) {
   expect(files.SyncDirectory(folder / "none"), folder / "none");
   expect(files.FreeBytes(missing).status(), missing);
   // Nothing can be below a file, so there is nothing.
-  EXPECT_TRUE(absl::IsNotFound(files.Look(below).status()));
+  EXPECT_TRUE(absl::IsNotFound(files.Stat(below).status()));
   expect(CreateDirectories(files, below, FileAccess::kPrivate), "file");
   expect(WriteFileAtomically(missing, "abc"), missing);
   expect(RemoveAtomicWriteLeftovers(files, folder / "none"), folder / "none");
@@ -240,12 +240,12 @@ TEST(FileSystem, DirectoriesAreListedLookedAtAndRemovedWhenEmpty) {
   ASSERT_EQ(WriteFileAtomically(files, deep + "/x", "abc"), absl::OkStatus());
   ASSERT_EQ(::symlink("x", (deep + "/link").c_str()), 0);
   EXPECT_THAT(*files.List(deep), ElementsAre("link", "x"));
-  EXPECT_EQ(files.Look(deep)->kind, FileInfo::Kind::kDirectory);
-  EXPECT_EQ(files.Look(deep + "/x")->size_bytes, 3u);
-  EXPECT_EQ(files.Look(deep + "/link")->kind, FileInfo::Kind::kOther);
-  EXPECT_EQ(files.Look(deep + "/link", SymbolicLink::kFollow)->identity,
-            files.Look(deep + "/x")->identity);
-  EXPECT_TRUE(absl::IsNotFound(files.Look(deep + "/y").status()));
+  EXPECT_EQ(files.Stat(deep)->kind, FileInfo::Kind::kDirectory);
+  EXPECT_EQ(files.Stat(deep + "/x")->size_bytes, 3u);
+  EXPECT_EQ(files.Stat(deep + "/link")->kind, FileInfo::Kind::kOther);
+  EXPECT_EQ(files.Stat(deep + "/link", SymbolicLink::kFollow)->identity,
+            files.Stat(deep + "/x")->identity);
+  EXPECT_TRUE(absl::IsNotFound(files.Stat(deep + "/y").status()));
   EXPECT_FALSE(files.RemoveDirectory(deep).ok());
   ASSERT_EQ(files.Remove(deep + "/x"), absl::OkStatus());
   ASSERT_EQ(files.Remove(deep + "/link"), absl::OkStatus());

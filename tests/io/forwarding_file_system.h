@@ -41,8 +41,8 @@ class ForwardingFileSystem : public FileSystem {
   absl::StatusOr<std::vector<std::string>> List(absl::string_view path) override {
     return Real().List(path);
   }
-  absl::StatusOr<FileInfo> Look(absl::string_view path, SymbolicLink symbolic_link) override {
-    return Real().Look(path, symbolic_link);
+  absl::StatusOr<FileInfo> Stat(absl::string_view path, SymbolicLink symbolic_link) override {
+    return Real().Stat(path, symbolic_link);
   }
   std::string Resolve(absl::string_view path) override { return Real().Resolve(path); }
   absl::Status SyncDirectory(absl::string_view path) override { return Real().SyncDirectory(path); }

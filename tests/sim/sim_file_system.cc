@@ -428,7 +428,7 @@ absl::StatusOr<std::vector<std::string>> SimFileSystem::List(absl::string_view p
   return disk_.NamesIn(path);
 }
 
-absl::StatusOr<FileInfo> SimFileSystem::Look(absl::string_view path, SymbolicLink) {
+absl::StatusOr<FileInfo> SimFileSystem::Stat(absl::string_view path, SymbolicLink) {
   const std::string what = absl::StrCat("look at ", path);
   if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
   FileInfo info;

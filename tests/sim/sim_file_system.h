@@ -30,7 +30,7 @@ class SimFileSystem final : public FileSystem {
   absl::Status CreateDirectory(absl::string_view path, FileAccess access) override;
   absl::Status RemoveDirectory(absl::string_view path) override;
   absl::StatusOr<std::vector<std::string>> List(absl::string_view path) override;
-  absl::StatusOr<FileInfo> Look(absl::string_view path, SymbolicLink symbolic_link) override;
+  absl::StatusOr<FileInfo> Stat(absl::string_view path, SymbolicLink symbolic_link) override;
   std::string Resolve(absl::string_view path) override { return std::string(path); }
   absl::Status SyncDirectory(absl::string_view path) override;
   absl::StatusOr<std::unique_ptr<OwnDirectory>> OpenOwn(absl::string_view path,

@@ -1,5 +1,5 @@
-// In place of the kernels where nvcc was not at hand (every preset but cuda): nothing has a
-// stream of a GPU's there, so nothing is launched.
+// Replaces the kernels in builds without nvcc (every preset but cuda): there are no GPU streams, so
+// nothing is launched.
 #include "engine/cuda/kernels.h"
 
 namespace spillway {
