@@ -51,8 +51,10 @@ TORCH_FOLDERS = {"engine/torch", "engine/torch/cuda", "engine/datasets", "engine
                  "engine/tasks", "tools/compute", "examples", "tests/torch", "tests/tools"}
 
 # Folders whose comments are plain sentences, which docs/GLOSSARY.md calls `plain`; the others are to follow.
-PLAIN = ["io"] + ["engine/" + room for room in ("base", "numeric", "measures", "machine", "cuda", "options", "model", "families",
-                                                "chat", "tokenizers", "media", "data")]
+PLAIN = ["io", "swap", "engine/cuda", "tools"] + ["engine/" + room for room in (
+    "base", "numeric", "measures", "machine", "options", "model", "families", "chat", "tokenizers", "media", "data",
+    "ranks", "estimate", "tuning", "weights", "adapters", "run", "report", "train", "inspect", "torch", "datasets",
+    "generation", "layers", "tasks")]
 ALL_SOURCES = ["io", "swap", "engine", "tools", "bench", "examples", "tests"]
 
 # A class larger than this holds several ideas, unless its header says why not.

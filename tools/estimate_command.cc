@@ -67,7 +67,7 @@ absl::Status CountNewTokens(const std::vector<std::string>& data, EstimateReques
   return absl::OkStatus();
 }
 
-absl::StatusOr<EstimateRequest> ReadRequest(const EstimateFlags& flags) {
+absl::StatusOr<EstimateRequest> ReadEstimateRequest(const EstimateFlags& flags) {
   EstimateRequest request;
   ASSIGN_OR_RETURN(request.config, Resolve(flags.train));
   TuneRunConfig(&request.config);
@@ -88,7 +88,7 @@ absl::StatusOr<EstimateRequest> ReadRequest(const EstimateFlags& flags) {
 }
 
 absl::StatusOr<Estimate> EstimateOf(const EstimateFlags& flags) {
-  ASSIGN_OR_RETURN(const EstimateRequest request, ReadRequest(flags));
+  ASSIGN_OR_RETURN(const EstimateRequest request, ReadEstimateRequest(flags));
   ASSIGN_OR_RETURN(ComputeLibrary* const compute, OpenComputeLibrary());
   return compute->MakeEstimate(request);
 }

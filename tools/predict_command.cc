@@ -35,7 +35,7 @@ absl::Status RefuseOwnData(const PredictRequest& request) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<PredictRequest> ReadRequest(const PredictFlags& flags) {
+absl::StatusOr<PredictRequest> ReadPredictRequest(const PredictFlags& flags) {
   PredictRequest request = flags.request;
   if (flags.batch) {
     ASSIGN_OR_RETURN(const int64_t batch, IntegerFlag("--batch", *flags.batch, 1, kMostRows));
@@ -58,7 +58,7 @@ absl::StatusOr<PredictRequest> ReadRequest(const PredictFlags& flags) {
 }
 
 CommandOutcome Predict(const PredictFlags& flags) {
-  const absl::StatusOr<PredictRequest> request = ReadRequest(flags);
+  const absl::StatusOr<PredictRequest> request = ReadPredictRequest(flags);
   if (!request.ok()) return {request.status()};
   const absl::StatusOr<ComputeLibrary*> compute = OpenComputeLibrary();
   if (!compute.ok()) return {compute.status()};

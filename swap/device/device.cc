@@ -9,7 +9,7 @@
 namespace spillway {
 
 absl::Status AwaitStream(Device& device, StreamId stream, double seconds) {
-  // Whoever has waited too long leaves before the note comes.
+  // A caller whose wait has timed out leaves before the note comes.
   struct Arrival {
     Mutex mutex;
     CondVar changed;

@@ -67,7 +67,7 @@ void DealOut(char* data, uint64_t size_bytes, const std::vector<int>& nodes) {
   constexpr int kBits = 8 * sizeof(unsigned long);
   std::array<unsigned long, kMostNodes / kBits> mask = {};
   for (int node : nodes) mask[node / kBits] |= 1ul << (node % kBits);
-  // The kernel counts one bit less than it is told of.
+  // The kernel uses one bit less than the given count.
   syscall(SYS_mbind, data, size_bytes, MPOL_INTERLEAVE, mask.data(), kMostNodes + 1, 0);
 }
 

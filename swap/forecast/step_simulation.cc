@@ -57,7 +57,7 @@ SwapPlan InLargerTiles(SwapPlan plan) {
   return plan;
 }
 
-// Whoever calls a swap manager: what computes, and with several ranks what exchanges.
+// The callers of a swap manager: the compute thread and, with several ranks, the exchange thread.
 class Simulation {
  public:
   // Both outlive it.
@@ -161,7 +161,7 @@ void Simulation::BeginStep() {
   NextOp();
 }
 
-// What the first operation reads lies evenly among its unit's tiles.
+// The part of its unit that the first operation reads is spread evenly over the tiles.
 void Simulation::Enqueue() {
   FirstRead first_read;
   if (clock_.first_read_share < 1) {

@@ -119,7 +119,7 @@ void Buffers::Add(const QueuedProgram& program) {
   }
   std::stable_sort(coming_.begin() + begin, coming_.end(),
                    [](const auto& a, const auto& b) { return a->first_op < b->first_op; });
-  // Of the program before this one an update may still ask.
+  // An update may still ask for the first read of the program before this one.
   first_reads_.erase(first_reads_.begin(), first_reads_.lower_bound(program.version - 1));
   if (program.first_read.unit >= 0) first_reads_[program.version] = program.first_read;
 }
@@ -228,7 +228,7 @@ void Buffers::WaitForAddresses(Buffer& buffer, StreamId stream) {
   }
 }
 
-// Who has the addresses next waits for what this buffer has been used for.
+// The next owner of the addresses waits for the uses of this buffer.
 void Buffers::LeaveAddresses(Buffer& buffer) {
   if (!buffer.used) return;
   std::vector<DeviceEvent> after;

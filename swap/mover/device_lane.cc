@@ -149,7 +149,7 @@ std::unique_ptr<DeviceLane> DeviceLane::Create(Device* device, StreamId ops_stre
   if (device != nullptr) {
     return std::make_unique<SeparateDeviceLane>(device, ops_stream, thread, record, trace);
   }
-  // Operations that are no compute have their waits told by whoever takes them.
+  // Waits of operations other than compute are recorded by their callers.
   Trace* const waits = ops_stream == StreamId::kCompute ? trace : nullptr;
   return std::unique_ptr<DeviceLane>(new DeviceLane(record, waits));
 }

@@ -38,8 +38,8 @@ Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_arena, Arena* d
 
 Mover::~Mover() {
   thread_.Stop();
-  // An operation that was begun and not ended may still use the arenas, and what is told when it
-  // is done comes here.
+  // An operation that was begun and not ended may still use the arenas, and its completion is
+  // reported to this object.
   lane_->Synchronize().IgnoreError();
 }
 

@@ -42,7 +42,7 @@ void OpGate::Enqueue(Program kind, FirstRead first_read) {
   program.num_ops =
       kind == Program::kTrain ? static_cast<int>(plan_.schedule.ops.size()) : evaluate_ops_;
   program.version = train_programs_;
-  // Who reads the same version before it may begin with other tiles.
+  // An earlier program that reads the same version may begin with other tiles.
   const bool reads_it_first = programs_.empty() || programs_.back().version != program.version;
   if (reads_it_first && !context_.lane->separate_device())
     program.first_read = std::move(first_read);
@@ -194,7 +194,7 @@ BusyMeanwhile OpGate::BusySoFar() const {
   return busy;
 }
 
-// Of what keeps the operation waiting now, what was busy for most of the time.
+// The resource that was busy for most of the wait so far.
 SpanKind OpGate::WaitedForNow() const {
   if (passes_->held()) return SpanKind::kWaitCommit;
   BusyMeanwhile busy = BusySoFar();

@@ -174,7 +174,7 @@ bool Passes::MayStartTile(Pass& pass) {
   return true;
 }
 
-// What the next program begins with goes first, if the update puts it where that one reads it.
+// Tiles that the next program reads first go first, if the update writes them where it reads them.
 void Passes::ChooseOrder(Pass& pass) const {
   pass.order.clear();
   pass.first_tiles = pass.first_left = 0;
@@ -183,7 +183,7 @@ void Passes::ChooseOrder(Pass& pass) const {
   const std::vector<int>* const tiles = buffers_->FirstTiles(pass.unit, pass.version);
   if (tiles == nullptr) return;
   pass.BeginWith(*tiles);
-  // Who reads the rest reads it from its place.
+  // The remaining tiles are read from the destination itself.
   pass.fills_first = pass.first_tiles > 0 && pass.destination != nullptr &&
                      pass.destination->first_op == pass.destination->last_op;
 }

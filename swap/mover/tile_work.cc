@@ -258,7 +258,7 @@ void TileWork::RoundSums(TileJob& job) const {
   }
 }
 
-// What came from the store for an update.
+// Verifies the planes that were read from the store for an update.
 absl::Status TileWork::Verify(const TileJob& job) const {
   const int unit = job.pass->unit, tile = job.tile;
   const int last = plan_.placements[unit].last_nvme_plane;
@@ -274,7 +274,7 @@ absl::Status TileWork::Verify(const TileJob& job) const {
   return absl::OkStatus();
 }
 
-// Of what goes to the store.
+// Computes the checksums of the planes that go to the store.
 void TileWork::ChecksumPlanes(TileJob& job) const {
   SPILLWAY_CHECK(job.checksums.empty());  // one a plane
   const int unit = job.pass->unit, tile = job.tile;
@@ -285,7 +285,8 @@ void TileWork::ChecksumPlanes(TileJob& job) const {
   }
 }
 
-// Of what lives in memory, and has moved on from what the store has of it.
+// Computes the checksums of planes that reside in memory and are newer than their copy in the
+// store.
 void TileWork::ChecksumStale(TileJob& job) const {
   const int unit = job.pass->unit, tile = job.tile;
   for (int plane = 0; plane < layout_.NumPlanes(unit); ++plane) {

@@ -8,7 +8,7 @@
 //   Computed  the new values are in memory; those of a separate device are on their way there
 //   Write     writes planes or gradient to the store
 //   Written   records checksums and generation in the store
-//   End       gives back the tile buffer and the job
+//   End       returns the tile buffer and the job
 //
 // A streamed update takes a way of its own between Read and Computed (swap/mover/device_tiles.h),
 // and so does an update of state that lives on a separate device.

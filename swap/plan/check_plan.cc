@@ -98,7 +98,7 @@ std::vector<std::vector<const Stay*>> ByUnit(const SwapPlan& plan, const std::ve
   return by_unit;
 }
 
-// What a unit's update takes from a stay of its weights, or puts there.
+// Checks the stays of a unit's weights that feed its update or take its result.
 void CheckUpdatesOfStays(const SwapPlan& plan, int unit,
                          const std::vector<const WeightStay*>& stays) {
   const WeightStay *feeds = nullptr, *takes_over = nullptr;

@@ -116,7 +116,7 @@ std::vector<WeightStay> PlanBuilder::WeightStays(const Draft& draft,
   std::vector<WeightStay> stays;
   const int turn_unit = TurnUnit(draft);
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
-    // Whoever computes reads them where they live, but for a device with memory of its own.
+    // The compute thread reads weights from their home, except on a separate device.
     const bool from_store = draft.placements[unit].weight == Tier::kNvme;
     const bool on_device = draft.placements[unit].weight == Tier::kDevice;
     if (!from_store && (on_device || !request_.separate_device)) continue;
@@ -133,7 +133,7 @@ std::vector<WeightStay> PlanBuilder::WeightStays(const Draft& draft,
       stay.span.tier = request_.separate_device ? Tier::kDevice : Tier::kHost;
       stay.span.bytes = layout_.UnitPlanesBytes(unit, 0, 1);
       Lifetime lifetime{stay.first_op - LookaheadAt(draft, stay.first_op), stay.last_op};
-      // What the update takes must be all that it is to change.
+      // The stay must have all the weights that the update changes.
       const std::vector<int>& added = gradient_ops_[unit];
       stay.feeds_update = updated_in_stays && !Deferred(draft, unit) && !added.empty() &&
                           added.back() == stay.last_op;
@@ -324,7 +324,7 @@ void PlanBuilder::PlaceBuffers(const Draft& draft, SwapPlan& plan) const {
       plan.activation_homes[unit] = take(Tier::kHost, bytes);
     }
   }
-  // Of what is moved one is there while it is computed with.
+  // While a unit computes, one moved input is in device memory.
   if (largest_moved > request_.input_in_flight_bytes) {
     const uint64_t more = largest_moved - request_.input_in_flight_bytes;
     plan.device_activation_bytes += more + more / kActivationMargin;

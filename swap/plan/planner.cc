@@ -105,7 +105,7 @@ class Planner {
   const StepTimer timer_;
   const StateLayout& layout_;
   const PlanBuilder builder_;
-  // What a unit takes, but for the bytes of a parameter.
+  // The size of a unit in parameters.
   const std::function<uint64_t(int)> parameters_ = [this](int unit) {
     return layout_.PaddedParameters(unit);
   };
@@ -183,8 +183,9 @@ std::vector<double> Planner::DeviceUpdateShares() const {
   return {0, 1, 0.75, 0.5, 0.25};
 }
 
-// Of neighbours some are streamed and some not, so that the link and the workers are busy at the
-// same time. At first with the least memory that lets tiles come and go at once.
+// Streams the updates of some of the neighbouring units and not of others, so that the link and the
+// workers are busy at the same time. Begins with the least memory that lets tiles come and go at
+// once.
 void Planner::StreamUpdates(Draft& draft, double share) const {
   if (!request_.separate_device || !training()) return;
   TryChange(draft, [&](Draft& d) {
@@ -247,7 +248,7 @@ void Planner::WorkAheadApart(Draft& draft) const {
 }
 
 // Immediate updates all fall into the backward, while a forward leaves the disk half idle:
-// every so-manieth unit keeps its gradient in host memory and is updated there, where its
+// every k-th unit keeps its gradient in host memory and is updated there, where its
 // new weights go straight into their use.
 void Planner::DeferUpdates(Draft& draft, double share) const {
   TryEach(draft, EvenlySpread(draft, share), parameters_, [](Draft& d, int unit) {
@@ -317,7 +318,7 @@ void Planner::CacheUnits(Draft& draft) const {
     const UnitPlacement& placement = draft.placements[unit];
     if (moves_weight(placement) || moves_optimizer(placement)) units.push_back(unit);
   }
-  // What goes to the device leaves addresses of its stays to others.
+  // A plane that moves to the device leaves the addresses of its stays to others.
   for (Tier tier : {Tier::kHost, Tier::kDevice, Tier::kHost}) {
     if (tier == Tier::kDevice && request_.separate_device) break;
     units = TryEach(draft, units, parameters_, [&](Draft& d, int unit) {
@@ -430,8 +431,8 @@ std::vector<double> Planner::DeferredShares(const Draft& draft) const {
   return shares;
 }
 
-// Of the units whose update goes through the store. The first unit's is needed at once: its
-// gradient is the last, its forward the first.
+// Picks among the units whose update goes through the store. The first unit is never picked: its
+// gradient is the last to be complete and its forward is the first.
 std::vector<int> Planner::EvenlySpread(const Draft& draft, double share) const {
   double due = 0;
   std::vector<int> units;
@@ -445,9 +446,9 @@ std::vector<int> Planner::EvenlySpread(const Draft& draft, double share) const {
   return units;
 }
 
-// Of the ways to spend the budgets that the clock can tell apart, beginning with `plan`, which is
-// what the same request gets without one. None spills more: the store may be there already, with
-// room for that plan.
+// The fastest of the ways to spend the budgets that the clock can tell apart, beginning with
+// `plan`, the result of the same request without a clock. None spills more: the store may be there
+// already, with room for that plan.
 SwapPlan Planner::Fastest(const std::vector<Draft>& smallest, SwapPlan plan) {
   double least_seconds = SecondsOf(plan);
   // No plan is faster than what it computes.
@@ -497,7 +498,7 @@ SwapPlan Planner::Fastest(const std::vector<Draft>& smallest, SwapPlan plan) {
         }
         const bool first = next == levels_.usual() && sixteenths == 16 && &other == draft;
         if (!first) try_plan(other, share, fits);
-        // Of the deeper ones the deepest that fits.
+        // Among the deeper levels, take the deepest that fits.
         next = std::max(fits + 1, levels_.usual());
       }
     }

@@ -108,7 +108,7 @@ void InPlaceTiles::CheckPieces(int unit) const {
   SPILLWAY_CHECK(end <= layout_.UnitBytes(unit));
 }
 
-// What of a unit's piece is in a tile.
+// The part of a unit's piece that is in a tile.
 InPlaceTiles::Piece InPlaceTiles::CutToTile(const FilePiece& from, int unit, int tile) const {
   const uint64_t begin = layout_.PlaneBegin(tile, 0);
   const uint64_t end = begin + layout_.PlaneBytes(unit, tile, 0);

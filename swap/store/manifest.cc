@@ -72,7 +72,7 @@ void AppendInPlace(const InPlaceUnits& in_place, const StateLayout& layout, std:
   }
 }
 
-// Of the text that says this.
+// The version of the text that describes this manifest.
 int VersionOf(const Manifest& manifest) {
   const auto& files = manifest.files;
   const auto in_folder = [](const ManifestFile& file) {
@@ -352,7 +352,8 @@ bool ReadFilePiece(const Json& json, const std::vector<ModelFile>& files, FilePi
          piece->file_offset + piece->size_bytes <= files[file].size_bytes;
 }
 
-// Of frozen units alone, in their order; their pieces in order, apart, and in the unit.
+// Reads the files of in-place units. Only frozen units may have them, in their order; their pieces
+// are in order, disjoint, and inside the unit.
 absl::Status ReadInPlace(const Json& body, const StateLayout& layout, InPlaceUnits* in_place) {
   const Json* files = FindArray(body, "model_files");
   const Json* units = FindArray(body, "in_place");

@@ -11,7 +11,7 @@
 namespace spillway {
 namespace {
 
-// Of a tile that is read in place at once.
+// Bytes of an in-place tile that are read at once.
 constexpr uint64_t kInPlaceBytes = uint64_t{1} << 20;
 
 // Whole blocks that have the piece in them, through memory of their own.

@@ -25,7 +25,8 @@ absl::StatusOr<std::string> DirectoryOf(absl::string_view file) {
   return ParentPath(path);
 }
 
-// What a manifest in `directory` calls the file: below it, both can be moved together.
+// The name of the file in a manifest in `directory`. A file below it has a relative name, so that
+// both can be moved together.
 std::string NameFrom(absl::string_view directory, const std::string& path) {
   const std::string name = RelativePath(path, directory);
   return IsBelow(name) ? name : path;
@@ -228,7 +229,7 @@ absl::Status SwapStore::OpenFiles(std::vector<ManifestFile> files, const std::st
     if (!absl::StartsWith(entry.path, "/")) entry.path = absl::StrCat(directory, "/", entry.path);
   }
   for (ManifestFile& entry : files) {
-    // What a manifest names is written to and cut to size: never a file of another kind.
+    // Files that a manifest names are written to and truncated, so they must be swap files.
     if (FileName(entry.path) != kFileName) {
       return WrongBytesError(absl::StrCat(entry.path, " is not a name of a swap file"));
     }

@@ -71,7 +71,7 @@ CudaDevice::~CudaDevice() {
   MutexLock lock(memory_mutex_);
   SPILLWAY_CHECK(allocated_.empty());
   SPILLWAY_CHECK(registered_.empty());
-  // What remains, the streams and then the events, is each one's own to check and to destroy.
+  // The streams and then the events check and destroy themselves.
   (void)Bind();
 }
 

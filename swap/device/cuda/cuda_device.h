@@ -1,6 +1,6 @@
 // A GPU through the CUDA runtime: swap/device/device.h over four streams.
 //
-// Nothing here waits for the GPU but the streams' own threads and whoever calls Synchronize.
+// Only the streams' own threads and callers of Synchronize wait for the GPU.
 // cudaMalloc and cudaFree do synchronise; they are for the start and the end of a run.
 //
 // A call that CUDA refuses breaks the device, with a status that names the call, CUDA's words for

@@ -10,7 +10,7 @@ namespace spillway {
 CudaEventPool::~CudaEventPool() {
   MutexLock lock(mutex_);
   SPILLWAY_CHECK(taken_ == 0);
-  // Of a broken device everything fails, and nothing can be done about it here.
+  // Calls on a broken device fail; there is nothing to do about that here.
   for (CUevent_st* event : idle_) (void)cudaEventDestroy(event);
 }
 

@@ -44,7 +44,7 @@ CudaStream::~CudaStream() {
     changed_.NotifyOne();
   }
   if (thread_.joinable()) thread_.join();
-  // Memory that is given back after this may not be under a copy any more.
+  // No copy may use memory that is released after this.
   SPILLWAY_CHECK(done_ == put_);
   (void)cudaStreamDestroy(stream_);
 }
