@@ -180,8 +180,9 @@ function(spillway_library name kind)
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
 endfunction()
 
-# spillway_embed(TARGET HEADER FUNCTION=FILE...): files as bytes, behind the functions that the
-# header declares.
+# spillway_embed(NAME HEADER FUNCTION=FILE...): an object library of files as bytes, behind the functions that the
+# header declares. A target of its own: a command waits for the libraries of its target, and all sources of that target
+# for the command.
 function(spillway_embed target header)
   get_filename_component(name ${header} NAME_WE)
   set(output ${PROJECT_BINARY_DIR}/embedded/${name}.cc)
@@ -197,7 +198,8 @@ function(spillway_embed target header)
     COMMAND ${CMAKE_COMMAND} -DOUTPUT=${output} -DHEADER=${header} "-DFILES=${entries}"
       -P ${PROJECT_SOURCE_DIR}/cmake/SpillwayEmbed.cmake
     DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/SpillwayEmbed.cmake VERBATIM)
-  target_sources(${target} PRIVATE ${output})
+  add_library(${target} OBJECT ${output})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
 endfunction()
 
 # Builds every test program, and what those programs run.

@@ -1,7 +1,8 @@
 // Every kernel on a GPU against the CPU, bit for bit.
 //
-// The kernels' bodies are tested without a GPU too (tests/engine/cuda); what only this shows is
-// that a GPU's arithmetic is the CPU's, and that barriers, shuffles and launches are right.
+// spillway_engine_test runs these cases on kernels that are emulated on the CPU
+// (tests/engine/cuda/emulated_gpu.cc). What only a GPU shows is that its arithmetic is the CPU's,
+// and that barriers, shuffles and launches are right.
 
 #include <gtest/gtest.h>
 
@@ -26,6 +27,7 @@ namespace spillway {
 namespace {
 
 using Kind = OptimizerSpec::Kind;
+using Masters = OptimizerSpec::Masters;
 
 class GpuKernels : public testing::Test {
  protected:
@@ -45,11 +47,21 @@ const OptimizerSpec kSpecs[] = {
     {.kind = Kind::kSgd, .weight_decay = 0.1},
     {.kind = Kind::kSgd, .weight_decay = 0.1, .momentum = 0.9, .dampening = 0.3},
     {.kind = Kind::kSgd, .weight_decay = 0.1, .momentum = 0.9, .nesterov = true},
-    {.moments = MomentFormat::kBFloat16},
-    {.moments = MomentFormat::kBFloat16, .masters = OptimizerSpec::Masters::kNone},
-    {.moments = MomentFormat::kEightBit, .masters = OptimizerSpec::Masters::k24Bit},
     {.moments = MomentFormat::kEightBit},
+    {.moments = MomentFormat::kBFloat16},
+    {.kind = Kind::kLion, .weight_decay = 0.1},
+    {.kind = Kind::kLion, .moments = MomentFormat::kEightBit, .masters = Masters::kNone},
+    {.moments = MomentFormat::kBFloat16, .masters = Masters::kNone},
+    {.moments = MomentFormat::kEightBit, .masters = Masters::kNone},
+    {.moments = MomentFormat::kEightBit, .masters = Masters::k24Bit},
+    {.kind = Kind::kSgd,
+     .moments = MomentFormat::kBFloat16,
+     .masters = Masters::kNone,
+     .momentum = 0.9},
+    {.kind = Kind::kSgd, .moments = MomentFormat::kEightBit, .momentum = 0.9},
+    {.moments = MomentFormat::kFloat8, .masters = Masters::k24Bit},
     {.moments = MomentFormat::kFloat8},
+    {.kind = Kind::kLion, .moments = MomentFormat::kFloat8, .masters = Masters::kNone},
 };
 
 // A tile in host memory, and a copy of it in the GPU's.
@@ -119,7 +131,9 @@ struct Tile {
 };
 
 TEST_F(GpuKernels, UpdateHasTheBitsOfTheCpu) {
-  const std::vector<ParameterRange> decayed = {{3, 5}, {1000, 1030}, {2050, 4096}, {5000, 30000}};
+  // Begins and ends inside of blocks, at their edges, and in padding.
+  const std::vector<ParameterRange> decayed = {
+      {3, 5}, {1000, 1024}, {1024, 1030}, {2000, 2049}, {2050, 4096}, {5000, 6144}, {6150, 30000}};
   for (const OptimizerSpec& spec : kSpecs) {
     for (DType dtype : kAllDTypes) {
       for (uint64_t parameters : {1, 2047, 2048, 7001, 40960}) {
@@ -203,7 +217,7 @@ TEST_F(GpuKernels, RoundHasTheBitsOfTheCpuAlsoInPlace) {
   for (DType dtype : kAllDTypes) {
     StateLayout layout({{"head", 2048}}, StatePlanes({}, dtype), DTypeBytes(dtype));
     CudaOptimizerTiles tiles({}, dtype, layout, {{}});
-    for (uint64_t count : {1, 15, 4095, 4096, 4097, 30001, 262144}) {
+    for (uint64_t count : {1, 15, 17, 4095, 4096, 4097, 8192, 30001, 262144}) {
       for (int kind = 0; kind < 4; ++kind) {
         std::vector<float> sums(count);
         for (float& sum : sums) {
@@ -243,18 +257,23 @@ TEST_F(GpuKernels, RoundHasTheBitsOfTheCpuAlsoInPlace) {
 TEST_F(GpuKernels, AccumulationHasTheBitsOfTheCpu) {
   std::mt19937 random(4);
   for (DType dtype : kAllDTypes) {
-    for (uint64_t count : {1, 1023, 1025, 300001}) {
-      std::vector<float> host(count);
+    for (uint64_t count : {1, 3, 255, 256, 1023, 1024, 1025, 300001}) {
+      // Odd places: gradients and sums need no more alignment than their numbers. What lies around
+      // the sums stays.
+      std::vector<float> host(count + 2);
+      for (float& sum : host) sum = HardNumber(random, 1, true);
       const GpuBytes sums(BytesOf(host));
       for (bool first : {true, false, false}) {
-        const std::vector<char> gradient = HardNumbers(dtype, count, random, 1, true);
+        const std::vector<char> gradient = HardNumbers(dtype, count + 1, random, 1, true);
         const GpuBytes gpu_gradient(gradient);
-        AccumulateGradient(dtype, gradient.data(), count, host.data(), first);
-        ASSERT_TRUE(AccumulateGradientOnDevice(GpuStream(), dtype, gpu_gradient.data(), count,
-                                               reinterpret_cast<float*>(sums.data()), first)
+        AccumulateGradient(dtype, gradient.data() + DTypeBytes(dtype), count, host.data() + 1,
+                           first);
+        ASSERT_TRUE(AccumulateGradientOnDevice(GpuStream(), dtype,
+                                               gpu_gradient.data() + DTypeBytes(dtype), count,
+                                               reinterpret_cast<float*>(sums.data()) + 1, first)
                         .ok());
         const std::vector<char> bytes = sums.Read();
-        for (uint64_t i = 0; i < count; ++i) {
+        for (uint64_t i = 0; i < host.size(); ++i) {
           float got;
           std::memcpy(&got, bytes.data() + 4 * i, 4);
           ASSERT_TRUE(first ? BitsOf(got) == BitsOf(host[i]) : SameNumber(got, host[i]))
@@ -268,7 +287,7 @@ TEST_F(GpuKernels, AccumulationHasTheBitsOfTheCpu) {
 TEST_F(GpuKernels, ExchangeHasTheBitsOfTheCpu) {
   std::mt19937 random(6);
   for (const ExchangeFormat format : {ExchangeFormat::kBFloat16, ExchangeFormat::kFloat8}) {
-    for (uint64_t count : {1, 257, 300001}) {
+    for (uint64_t count : {1, 255, 256, 257, 1024, 300001}) {
       std::vector<float> sums(count), host(count);
       for (float& sum : sums) sum = HardNumber(random, 1, false);
       std::vector<char> encoded(ExchangedBytes(format, count), 'x');
@@ -300,16 +319,19 @@ TEST_F(GpuKernels, DropoutHasTheMasksAndTheBitsOfTheCpu) {
   std::mt19937 random(5);
   const DropoutKey key = {.seed = 1234567890123, .step = 7, .sample = 3, .unit = 5, .site = 2};
   for (DType dtype : kAllDTypes) {
-    for (double p : {0.0, 0.1, 0.97}) {
-      for (uint64_t begin : {uint64_t{0}, uint64_t{129}, (uint64_t{1} << 35) - 70}) {
-        for (uint64_t count : {1, 129, 100003}) {
-          const std::vector<char> in = HardNumbers(dtype, count, random, 1, true);
-          std::vector<char> host(in.size());
-          DropoutApply(key, p, begin, count, dtype, in.data(), host.data());
-          const GpuBytes from(in), to(in.size());
+    const uint32_t bytes = DTypeBytes(dtype);
+    for (double p : {0.0, 0.1, 0.5, 0.97}) {
+      for (uint64_t begin : {uint64_t{0}, uint64_t{1}, uint64_t{127}, uint64_t{128}, uint64_t{129},
+                             (uint64_t{1} << 35) - 70, (uint64_t{1} << 40) + 5}) {
+        for (uint64_t count : {1, 16, 127, 129, 2048, begin == 129 ? 100003 : 4099}) {
+          // What lies around the range stays.
+          const std::vector<char> in = HardNumbers(dtype, count + 2, random, 1, true);
+          std::vector<char> host = in;
+          DropoutApply(key, p, begin, count, dtype, in.data() + bytes, host.data() + bytes);
+          const GpuBytes from(in), to(in);
           for (const GpuBytes* out : {&to, &from}) {
-            ASSERT_TRUE(DropoutApplyOnDevice(GpuStream(), key, p, begin, count, dtype, from.data(),
-                                             out->data())
+            ASSERT_TRUE(DropoutApplyOnDevice(GpuStream(), key, p, begin, count, dtype,
+                                             from.data() + bytes, out->data() + bytes)
                             .ok());
             ASSERT_TRUE(out->Read() == host)
                 << DTypeName(dtype) << " p " << p << " " << begin << " + " << count;
