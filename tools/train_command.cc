@@ -81,9 +81,10 @@ void AddTrainFlags(CLI::App& command, TrainFlags& flags) {
       CLI::Option* const option = std::visit(
           [&](auto field) -> CLI::Option* {
             if constexpr (std::is_same_v<decltype(field), bool TrainFlags::*>) {
-              return command.add_flag(flag.name, flags.*field, flag.help);
+              return command.add_flag(flag.name, flags.*field, flag.FullHelp());
             } else {
-              return command.add_option(flag.name, flags.*field, flag.help)->type_name(flag.type);
+              return command.add_option(flag.name, flags.*field, flag.FullHelp())
+                  ->type_name(flag.type);
             }
           },
           flag.field);

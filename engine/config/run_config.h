@@ -18,6 +18,11 @@ namespace spillway {
 // reckon with.
 absl::StatusOr<RunConfig> ResolveRunConfig(const TrainFlags& flags, const Launch& launch = {});
 
+// kInvalidArgument where a setting was given that is for other tasks, naming each:
+// "--augment, --picture-size: for models that classify pictures, and gpt2 continues texts". A value
+// that asks for nothing (auto, false, 0) may be given for any task.
+absl::Status CheckSettingsFitTask(const RunConfig& config, ModelTask task);
+
 // {"lr": {"value": 5e-05, "source": "default"},
 //  "clip": {"value": 0.5, "source": "--clip",
 //           "overrides": {"value": 1.0, "source": "ds.json:3"}}, ...}
