@@ -1,14 +1,14 @@
 // spillway estimate: what a run would take, from config.json alone; tools/compute/estimate_run.cc
 // measures and reckons.
-#include "engine/estimate/estimate.h"
-
 #include <cstdio>
 #include <memory>
 #include <string>
 
 #include "engine/base/flag_value.h"
 #include "engine/base/model_file.h"
+#include "engine/config/recipe.h"
 #include "engine/config/run_config.h"
+#include "engine/estimate/estimate.h"
 #include "engine/estimate/estimate_output.h"
 #include "engine/families/read_model_shape.h"
 #include "engine/weights/model_directory.h"
@@ -34,6 +34,7 @@ struct EstimateFlags {
 };
 
 absl::StatusOr<RunConfig> Resolve(TrainFlags flags) {
+  RETURN_IF_ERROR(TakeConfigFile(&flags));
   RETURN_IF_ERROR(ResolveGivenModels(HubFiles::kConfig, /*logs=*/true, flags));
   // Nothing is read or written; the resolver wants both.
   if (flags.data.empty()) flags.data = {"none"};

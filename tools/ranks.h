@@ -18,7 +18,7 @@ absl::StatusOr<RunConfig> ResolveForRanks(const TrainFlags& flags, const Launch&
 
 // --ranks N: starts them, each with this command line, and ends as they do. What is wrong with
 // the flags is said once, before. REQUIRES: launch.to_be_spawned().
-CommandOutcome StartRanks(TrainFlags flags, const Launch& launch);
+CommandOutcome StartRanks(const TrainFlags& flags, const Launch& launch);
 
 // --hostfile: prints the mpirun command that does it on stdout or, with --launch, becomes it.
 CommandOutcome StartOverHosts(const TrainFlags& flags);

@@ -12,9 +12,9 @@
 #include "engine/base/utf8_repair.h"
 #include "engine/config/adapter_settings.h"
 #include "engine/config/rank_settings.h"
+#include "engine/config/recipe.h"
 #include "engine/config/trainer_flags.h"
 #include "engine/config/training_settings.h"
-#include "engine/config/yaml_recipe.h"
 #include "engine/data/token_masking.h"
 #include "engine/families/model_task.h"
 #include "engine/machine/swap_paths.h"
@@ -494,45 +494,74 @@ const char* WhatModelsDo(ModelTask task) {
   return "";
 }
 
-// The advice for a --config file that cannot be read.
-std::string ConfigProblem(const std::string& path, const absl::Status& error) {
-  constexpr uint64_t kMostRecipeBytes = 1 << 20;  // of which advice is made
-  const std::string text = ReadSmallFile(path, kMostRecipeBytes).value_or("");
-  if (LooksLikeYaml(path, text)) {
-    return absl::StrCat(path, " is YAML, and only DeepSpeed's JSON is read so far",
-                        YamlAsFlags(text));
+// Says where a recipe has what came of its settings, and what it has that flags replaced.
+void NamePlaces(const TrainFlags& flags, RunConfig& config, std::vector<absl::Status>& errors) {
+  for (ResolvedValue& value : config.values) {
+    const auto place = flags.places.find(value.source);
+    const bool from_flag = absl::StartsWith(value.source, "--");
+    if (place != flags.places.end()) value.source = place->second;
+    for (const TrainFlags::Said& said : flags.overridden) {
+      if (said.name != value.name || !from_flag || !value.file_source.empty()) continue;
+      value.file_value = said.value;
+      value.file_source = said.where;
+    }
   }
-  // How DeepSpeed's launchers pass a configuration on: {" in base64.
-  const bool encoded = absl::StartsWith(path, "eyJ") || absl::StartsWith(path, "ewog");
-  return absl::StrCat(error.message(), encoded
-                                           ? "; if this is a configuration in base64, decode it "
-                                             "into a file"
-                                           : "");
+  for (absl::Status& error : errors) {
+    const std::string flag(error.message().substr(0, error.message().find_first_of(" :,")));
+    const auto place = flags.places.find(flag);
+    if (place != flags.places.end()) error = Annotate(error, place->second);
+  }
+}
+
+// An earlier run's settings have to come to what they came to: its DeepSpeed file, or a value in
+// its config.resolved.json, may have been changed since.
+void CheckExpected(const TrainFlags& flags, const RunConfig& config,
+                   std::vector<absl::Status>& errors) {
+  // These had what was found on the machine.
+  constexpr const char* kFound[] = {"device", "compute", "device-memory", "host-memory"};
+  for (const TrainFlags::Said& said : flags.expected) {
+    if (absl::c_linear_search(kFound, said.name)) continue;
+    for (const ResolvedValue& value : config.values) {
+      const bool open = value.value == "auto" || value.value == "" || value.value == 0;
+      if (value.name != said.name || open || value.value.dump() == said.value) continue;
+      errors.push_back(absl::InvalidArgumentError(absl::StrCat(
+          said.where, ": ", said.name, " was ", std::string(said.value), ", and is now ",
+          value.value.dump(), " (", value.source, "): change it by its flag, which wins")));
+    }
+  }
 }
 
 }  // namespace
 
 absl::StatusOr<RunConfig> ResolveRunConfig(const TrainFlags& given, const Launch& launch) {
   TrainFlags flags = given;
+  RunConfig config;
+  RETURN_IF_ERROR(TakeConfigFile(&flags));
+  config.given = GivenFlags(flags);
   std::vector<absl::Status> errors = TranslateTrainerFlags(&flags);
   DeepSpeedConfig file;
   if (flags.config) {
-    absl::StatusOr<DeepSpeedConfig> read = ReadDeepSpeedConfig(*flags.config);
+    absl::StatusOr<DeepSpeedConfig> read =
+        flags.recipe ? ReadDeepSpeedConfig(*flags.config)
+                     : ParseDeepSpeedConfig(*flags.config_text, *flags.config);
     if (!read.ok()) {
-      errors.push_back(absl::InvalidArgumentError(
-          absl::StrCat("--config: ", ConfigProblem(*flags.config, read.status()))));
+      errors.push_back(
+          absl::InvalidArgumentError(absl::StrCat("--config: ", read.status().message())));
+      NamePlaces(flags, config, errors);
       return AllErrors(errors);
     }
     file = *std::move(read);
   }
-  RunConfig config;
   if (!flags.without_effect.empty()) {
     config.notes.push_back(
         absl::StrCat("without effect here: ", absl::StrJoin(flags.without_effect, ", ")));
     config.values.push_back({"flags_without_effect", flags.without_effect, "flags"});
   }
   RunSettings({flags, file, launch, config, errors}).Resolve();
+  NamePlaces(flags, config, errors);
+  CheckExpected(flags, config, errors);
   RETURN_IF_ERROR(AllErrors(errors));
+  if (flags.recipe) config.values.push_back({"recipe", *flags.recipe, "--config"});
   return config;
 }
 
@@ -569,6 +598,7 @@ nlohmann::json ResolvedConfigJson(const RunConfig& config) {
       entry["overrides"] = {{"value", value.file_value}, {"source", value.file_source}};
     }
   }
+  if (!config.given.is_null()) resolved["given"] = {{"value", config.given}, {"source", "flags"}};
   return resolved;
 }
 

@@ -87,7 +87,9 @@ const std::vector<TrainFlagGroup>& TrainFlagGroups() {
        {
            {"--output", "DIR", &F::output,
             "where the run writes its metrics, report, commits and model", "", kAny, kRequired},
-           {"--config", "FILE", &F::config, "DeepSpeed JSON file; flags win over it"},
+           {"--config", "FILE", &F::config,
+            "a recipe in YAML with these names, DeepSpeed's JSON, or an earlier run's "
+            "config.resolved.json; flags win over it"},
            {"--micro-batch", "N", &F::micro_batch, "samples computed at once", "1", From(1),
             kUsual},
            {"--accumulate", "N", &F::accumulate, "micro-batches in a step", "1", From(1), kUsual},
