@@ -1,5 +1,6 @@
-# Writes a C++ source with the commit that the sources are of; an unchanged one keeps its time:
-#   cmake -DSOURCE=DIR -DOUTPUT=x.cc -P SpillwayBuildCommit.cmake
+# Writes the C++ source with what tools/build_info.h says of a build; an unchanged one keeps its time:
+#   cmake -DSOURCE=DIR -DOUTPUT=x.cc -DVERSION=0.1.0 -DKIND=TEXT -DTORCH_VERSION=2.11.0 -DCUDA=false
+#     -P SpillwayBuildCommit.cmake
 set(commit unknown)
 find_program(git git)
 if(git)
@@ -26,7 +27,11 @@ set(code "// Made by cmake/SpillwayBuildCommit.cmake.
 
 namespace spillway {
 
+const char* Version() { return \"${VERSION}\"; }
 const char* BuildCommit() { return \"${commit}\"; }
+const char* BuildKind() { return \"${KIND}\"; }
+bool BuiltWithCuda() { return ${CUDA}; }
+const char* TorchVersion() { return \"${TORCH_VERSION}\"; }
 
 }  // namespace spillway
 ")

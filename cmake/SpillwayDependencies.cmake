@@ -92,7 +92,7 @@ target_compile_definitions(spillway::xxhash INTERFACE XXH_INLINE_ALL)
 # LibTorch as the PyPI wheel lays it out. Its own CMake config insists on a CUDA
 # toolkit even to link the CPU library, so this is ours.
 if(SPILLWAY_WITHOUT_TORCH)
-  message(STATUS "Without LibTorch: only io, swap and the engine's core are built")
+  message(STATUS "Without LibTorch: only io, swap, the engine's core and a program that computes nothing are built")
 elseif(EXISTS ${SPILLWAY_TORCH}/include/torch/csrc/api/include/torch/torch.h)
   add_library(spillway::torch INTERFACE IMPORTED)
   target_include_directories(spillway::torch SYSTEM INTERFACE ${SPILLWAY_TORCH}/include

@@ -8,8 +8,7 @@ endif()
 
 file(GLOB fuzz_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz/*.cc)
 add_executable(spillway_fuzz)
-# The one reader of files that is in none of the libraries without LibTorch.
-spillway_compile_together(spillway_fuzz ${fuzz_sources} ${PROJECT_SOURCE_DIR}/tools/compute/answer_file.cc)
+spillway_compile_together(spillway_fuzz ${fuzz_sources})
 target_link_libraries(spillway_fuzz PRIVATE spillway_engine_core)
 target_link_options(spillway_fuzz PRIVATE -fsanitize=fuzzer)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)

@@ -18,7 +18,8 @@ install(FILES ${PROJECT_SOURCE_DIR}/tools/messages.sh ${PROJECT_SOURCE_DIR}/tool
 
 file(GLOB documents ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/LICENSE* ${PROJECT_SOURCE_DIR}/NOTICE*)
 install(FILES ${documents} DESTINATION share/doc/spillway COMPONENT program)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION share/doc/spillway COMPONENT program)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION share/doc/spillway COMPONENT program
+  PATTERN "*.py" EXCLUDE PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION share/doc/spillway COMPONENT program
   FILES_MATCHING PATTERN "*.json" PATTERN "*.md" PATTERN "*.sbatch")
 

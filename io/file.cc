@@ -1,6 +1,7 @@
 #include "io/file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "io/base/log.h"
 #include "io/base/mutex.h"
@@ -261,13 +263,42 @@ absl::StatusOr<uint64_t> File::ReadUpTo(uint64_t offset_bytes, char* data,
   return done_bytes;
 }
 
+namespace {
+
+// Whether a path names a descriptor that this process was started with, as a shell's <(command)
+// does.
+bool NamesDescriptor(absl::string_view path) {
+  return path == "/dev/stdin" || absl::StartsWith(path, "/dev/fd/") ||
+         absl::StartsWith(path, "/proc/self/fd/");
+}
+
+// Blocks until a pipe or terminal has bytes or its writers are gone. kCancelled: a handler of a
+// signal has run meanwhile, since poll is never restarted.
+absl::Status WaitForBytes(int fd, const std::string& name) {
+  pollfd waits = {fd, POLLIN, 0};
+  if (::poll(&waits, 1, /*timeout=*/-1) >= 0) return absl::OkStatus();
+  if (errno == EINTR) {
+    return absl::CancelledError(absl::StrCat("read ", name, ": a signal came before its end"));
+  }
+  return ErrnoStatus(errno, absl::StrCat("wait for ", name));
+}
+
+}  // namespace
+
 absl::StatusOr<std::string> ReadSmallFile(absl::string_view path, uint64_t limit_bytes,
                                           SymbolicLink symbolic_link) {
   const std::string name(path);
+  // O_NONBLOCK: open would wait for ever for the writer of a named pipe.
   const int flags =
-      O_RDONLY | O_CLOEXEC | (symbolic_link == SymbolicLink::kRefuse ? O_NOFOLLOW : 0);
+      O_RDONLY | O_CLOEXEC | O_NONBLOCK | (symbolic_link == SymbolicLink::kRefuse ? O_NOFOLLOW : 0);
   UniqueFd fd(RetryOnSignal([&] { return ::open(name.c_str(), flags); }));
   if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("open ", name));
+  struct stat info;
+  if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", name));
+  if (S_ISFIFO(info.st_mode) && !NamesDescriptor(name)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, " is a named pipe and not a plain file; a pipe is read as /dev/stdin or /dev/fd/N"));
+  }
   // Read to the end and not to st_size, which is 0 for files of /proc.
   constexpr size_t kChunkBytes = 64 << 10;
   std::string content;
@@ -276,11 +307,15 @@ absl::StatusOr<std::string> ReadSmallFile(absl::string_view path, uint64_t limit
     content.resize(have_bytes + kChunkBytes);
     const ssize_t got =
         RetryOnSignal([&] { return ::read(fd.get(), content.data() + have_bytes, kChunkBytes); });
-    if (got < 0) {
+    if (got < 0 && errno != EAGAIN) {
       return ErrnoStatus(errno, absl::StrCat("read ", name, " at offset ", have_bytes));
     }
-    content.resize(have_bytes + static_cast<size_t>(got));
+    content.resize(have_bytes + static_cast<size_t>(std::max<ssize_t>(got, 0)));
     if (got == 0) return content;
+    if (got < 0) {
+      RETURN_IF_ERROR(WaitForBytes(fd.get(), name));
+      continue;
+    }
     if (content.size() > limit_bytes) {
       return absl::InvalidArgumentError(absl::StrCat("read ", name, ": larger than the limit of ",
                                                      limit_bytes,

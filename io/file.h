@@ -101,7 +101,9 @@ enum class SymbolicLink { kFollow, kRefuse };
 inline constexpr uint64_t kSmallFileBytes = 256 << 20;
 
 // Small files whole, with buffered I/O and full error messages. A file longer
-// than `limit_bytes` is kInvalidArgument.
+// than `limit_bytes` is kInvalidArgument. A pipe is read to its end where `path` is /dev/stdin
+// or /dev/fd/N (a shell's <(command)); another named pipe is kInvalidArgument at once. kCancelled:
+// a signal was handled while the pipe had no bytes.
 absl::StatusOr<std::string> ReadSmallFile(absl::string_view path,
                                           uint64_t limit_bytes = kSmallFileBytes,
                                           SymbolicLink symbolic_link = SymbolicLink::kFollow);

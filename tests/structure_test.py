@@ -5,8 +5,8 @@
 
 Checks: every folder has a floor and includes only downwards, modules make no loop, every source
 has its header, a class holds one idea, LibTorch stays where it belongs, and io/ alone renames and removes; every tests/**/*_test.cc is compiled into a test program; what
-a source names of ours it includes; headers compile alone (with SPILLWAY_HEADERS_ALONE=1); the format is clang-format's, docs are wrapped evenly; nothing names a path of one
-machine. Python's standard library only. Exit code 0 when all hold.
+a source names of ours it includes; headers compile alone (with SPILLWAY_HEADERS_ALONE=1); the format is clang-format's, docs are wrapped evenly, their tables and pictures are current and their links
+lead somewhere; nothing names a path of one machine. Python's standard library only. Exit code 0 when all hold.
 """
 
 import argparse
@@ -30,7 +30,7 @@ FLOORS = [
     "engine/chat", "engine/tokenizers", "engine/media", "engine/data",
     "engine/ranks", "engine/estimate", "engine/tuning", "engine/weights", "engine/adapters",
     "engine/run", "engine/config", "engine/report", "engine/train", "engine/inspect",
-    "engine/torch", "engine/datasets", "engine/generation", "engine/layers",
+    "engine/torch", "engine/datasets", "engine/generation", "engine/layers", "engine/tasks",
     "swap/device/cuda", "engine/torch/cuda",
     "tools", "tools/compute", "examples", "bench",
 ]
@@ -48,7 +48,7 @@ TEST_FLOORS = {"io": "io", "swap": "swap/forecast", "sim": "swap/mover", "device
 PURE, NOT_PURE = "swap/plan", "io/base/mutex.h"
 # Folders that may include LibTorch's headers: the program (tools) is linked without it.
 TORCH_FOLDERS = {"engine/torch", "engine/torch/cuda", "engine/datasets", "engine/generation", "engine/layers",
-                 "tools/compute", "examples", "tests/torch", "tests/tools"}
+                 "engine/tasks", "tools/compute", "examples", "tests/torch", "tests/tools"}
 
 # A class larger than this holds several ideas, unless its header says why not.
 MOST_LINES, MOST_FIELDS = 500, 20
@@ -163,7 +163,7 @@ def check_sources_have_headers(sources):
             continue
         if path[:-3] + ".h" in sources.includes or any(v + "/" in path for v in VARIANTS):
             continue
-        if path in WITH_CUDA:
+        if path in WITH_CUDA or "engine/tasks/all_tasks.h" in sources.includes[path]:
             continue
         yield f"{path} has no header of its name: merge it with what it belongs to, or give it one"
 
@@ -405,6 +405,35 @@ def check_docs_are_wrapped(sources):
             yield f"{path} is not wrapped evenly: tests/wrap_docs.py {path}"
 
 
+def check_docs_are_current(sources):
+    """Tables of measurements and pictures are what their scripts make."""
+    for script in ("docs/write_tables.py", "docs/draw_pictures.py"):
+        done = subprocess.run([sys.executable, os.path.join(sources.root, script), "--check"], text=True, capture_output=True)
+        yield from done.stdout.splitlines()
+        if done.returncode and not done.stdout:
+            yield f"{script} --check failed: {done.stderr.strip()[-300:]}"
+
+
+def check_docs_links(sources):
+    """Links between documents lead to a file and, behind #, to one of its headings."""
+    fenced, heading = re.compile(r"^```.*?^```$", re.M | re.S), re.compile(r"^#+ +(.+?) *$", re.M)
+
+    def anchors(path):
+        for title in heading.findall(fenced.sub("", sources.text(path))):
+            yield re.sub(r"[^\w\- ]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title)).lower().replace(" ", "-")
+
+    for path in (f for f in sources.files if f.endswith(".md")):
+        for link in re.findall(r"\]\(([^)\s]+)\)", fenced.sub("", sources.text(path))):
+            target, _, anchor = link.partition("#")
+            if target.startswith(("http:", "https:")):
+                continue
+            name = os.path.normpath(os.path.join(os.path.dirname(path), target)) if target else path
+            if not os.path.exists(os.path.join(sources.root, name)):
+                yield f"{path}: nothing is at {link}"
+            elif anchor and anchor not in set(anchors(name)):
+                yield f"{path}: {name} has no heading for #{anchor}"
+
+
 def check_mutations_fit(sources):
     """Mutants are built when they are asked for; that their sources have changed is said at once."""
     mutation = re.compile(r"^spillway_(sim|cluster)_mutant\((\w+) (\S+)\s+\[==\[(.*?)\]==\]",
@@ -456,6 +485,8 @@ def main():
          check_headers_are_self_contained(sources, options.build, options.compiler)),
         ("format", check_format(sources)),
         ("docs are wrapped evenly", check_docs_are_wrapped(sources)),
+        ("docs are current", check_docs_are_current(sources)),
+        ("links in docs", check_docs_links(sources)),
         ("mutations fit their sources", check_mutations_fit(sources)),
         ("nothing names a machine", check_nothing_names_a_machine(sources)),
     ]

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/flag_value.h"
+#include "engine/base/print_json.h"
 #include "engine/machine/core_limits.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/tuning/bench_adam.h"
@@ -14,7 +15,6 @@
 #include "io/base/status.h"
 #include "nlohmann/json.hpp"
 #include "tools/commands.h"
-#include "tools/print_json.h"
 
 namespace spillway {
 namespace {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/flag_value.h"
+#include "engine/base/print_json.h"
 #include "engine/base/stop_signal.h"
 #include "engine/machine/io_bench.h"
 #include "io/base/format_bytes.h"
@@ -18,7 +19,6 @@
 #include "nlohmann/json.hpp"
 #include "tools/commands.h"
 #include "tools/disk_flags.h"
-#include "tools/print_json.h"
 
 namespace spillway {
 namespace {

@@ -1,7 +1,5 @@
 // spillway bench swap: rates between every two tiers, or what swapping keeps up with without a
 // disk.
-#include "engine/tuning/bench_swap.h"
-
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -9,9 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/flag_value.h"
+#include "engine/base/print_json.h"
 #include "engine/base/stop_signal.h"
 #include "engine/machine/core_limits.h"
 #include "engine/machine/memory_limits.h"
+#include "engine/tuning/bench_swap.h"
 #include "engine/tuning/null_bench.h"
 #include "io/base/format_bytes.h"
 #include "io/base/status.h"
@@ -19,7 +19,6 @@
 #include "tools/compute_library.h"
 #include "tools/device_flag.h"
 #include "tools/disk_flags.h"
-#include "tools/print_json.h"
 
 namespace spillway {
 namespace {

@@ -14,22 +14,12 @@ std::vector<std::string>& CommandLine() {
 
 }  // namespace
 
-const char* BuildKind() { return SPILLWAY_BUILD_KIND; }
-
-#ifdef SPILLWAY_HAS_CUDA
-bool BuiltWithCuda() { return true; }
-#else
-bool BuiltWithCuda() { return false; }
-#endif
-
-const char* TorchVersion() { return SPILLWAY_TORCH_VERSION; }
-
 std::string VersionText() {
-  return absl::StrCat("spillway " SPILLWAY_VERSION " (", BuildCommit(), "; ", BuildKind(), ")");
+  return absl::StrCat("spillway ", Version(), " (", BuildCommit(), "; ", BuildKind(), ")");
 }
 
 void SetCommandLine(std::vector<std::string> arguments) { CommandLine() = std::move(arguments); }
 
-RunOrigin ThisRunOrigin() { return {SPILLWAY_VERSION, BuildCommit(), BuildKind(), CommandLine()}; }
+RunOrigin ThisRunOrigin() { return {Version(), BuildCommit(), BuildKind(), CommandLine()}; }
 
 }  // namespace spillway

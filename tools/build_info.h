@@ -1,4 +1,6 @@
-// Which sources this program was built from, and how. Any thread.
+// Which sources this program was built from, and how. Any thread. CMake writes the source with the
+// values of one build (cmake/SpillwayBuildCommit.cmake), so that every other source compiles alike
+// in all of them.
 #pragma once
 
 #include <string>
@@ -8,6 +10,8 @@
 
 namespace spillway {
 
+// "0.1.0".
+const char* Version();
 // "54cd008c1a2b", with "+" behind it if the sources were changed since; "unknown" where they were
 // in no Git repository.
 const char* BuildCommit();

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/flag_value.h"
+#include "engine/base/print_json.h"
 #include "engine/machine/swap_paths.h"
 #include "engine/run/kept_state.h"
 #include "engine/run/swap_inventory.h"
@@ -19,7 +20,6 @@
 #include "io/file_system.h"
 #include "nlohmann/json.hpp"
 #include "tools/commands.h"
-#include "tools/print_json.h"
 
 namespace spillway {
 namespace {

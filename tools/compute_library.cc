@@ -78,10 +78,10 @@ absl::StatusOr<ComputeLibrary*> Load() {
   ASSIGN_OR_RETURN(void* const library, OpenByHugePages(files));
   const auto open = reinterpret_cast<decltype(&spillway_compute_library)>(
       dlsym(library, "spillway_compute_library"));
-  ComputeLibrary* const compute = open == nullptr ? nullptr : open(SPILLWAY_VERSION);
+  ComputeLibrary* const compute = open == nullptr ? nullptr : open(Version());
   if (compute == nullptr) {
     return absl::UnavailableError(
-        absl::StrCat(files.library, " is not of spillway " SPILLWAY_VERSION,
+        absl::StrCat(files.library, " is not of spillway ", Version(),
                      ": put there the one that was built with this program"));
   }
   return compute;

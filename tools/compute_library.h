@@ -17,13 +17,13 @@
 #include "engine/base/strict_json.h"
 #include "engine/estimate/estimate.h"
 #include "engine/machine/device_choice.h"
-#include "engine/options/sampling_options.h"
+#include "engine/tasks/requests.h"
 #include "swap/device/device.h"
 #include "tools/commands.h"
 
 namespace spillway {
 
-struct EstimateTask {
+struct EstimateRequest {
   enum class DryRun { kAuto, kYes, kNo };
 
   RunConfig config;     // tuned, its device resolved
@@ -33,54 +33,17 @@ struct EstimateTask {
   ModelShape shape;       // of it
 };
 
-// What texts are continued with, and how.
-struct TextTask {
-  std::string model, device = "auto";
-  std::string adapter;  // a directory of PEFT's; "": none
-  std::string tokenizer = "model";
-  std::string generation_config;                            // a file; "none"; "": the model's
-  std::optional<DType> dtype;                               // none: the weights'
-  std::optional<DType> compute;                             // none: auto
-  uint64_t device_memory_bytes = 0, host_memory_bytes = 0;  // 0: chosen
-  std::vector<std::string> swap_paths;
-  int threads = 1;
-  SamplingFlags sampling;
-  bool chat = false;  // a prompt is what a user says to the model
-  // Tokens that end a text beside those of the model, as they are written; texts that end it.
-  std::vector<std::string> ends, stops;
-  // Of models with an encoder: what goes before each prompt, and the most tokens of it (1024).
-  std::string source_prefix;
-  std::optional<int64_t> max_source_length;
-  SpeechTask speech;        // of those that hear
-  std::string speech_task;  // "transcribe", "translate"; "": not said
-  bool ignore_end = false, as_json = false;
-};
-
-struct GenerateTask : TextTask {
-  std::string prompt;
-  std::string audio;  // a sound's file in its place
-};
-
-struct PredictTask : TextTask {
-  std::string data, out, prompt_key;
-  std::string target_key;          // of what answers should be; "": completion, where there is one
-  std::vector<std::string> files;  // all of --data, of which `data` is the first
-  TextKeys text_keys;              // of texts that are classified
-  std::optional<int64_t> max_length;  // tokens of one that an encoder reads; none: its positions
-  int batch = 8;
-};
-
 // What the library does, each call to its end.
 class ComputeLibrary {
  public:
   virtual ~ComputeLibrary() = default;
 
   virtual CommandOutcome Train(const RunConfig& config) = 0;
-  virtual absl::StatusOr<Estimate> MakeEstimate(const EstimateTask& task) = 0;
+  virtual absl::StatusOr<Estimate> MakeEstimate(const EstimateRequest& request) = 0;
   // Writes the text to stdout as it comes.
-  virtual absl::Status Generate(const GenerateTask& task) = 0;
-  // Writes task.out; exit code 75 where a signal stopped it, with what is done kept.
-  virtual CommandOutcome Predict(const PredictTask& task) = 0;
+  virtual absl::Status Generate(const GenerateRequest& request) = 0;
+  // Writes request.out; exit code 75 where a signal stopped it, with what is done kept.
+  virtual CommandOutcome Predict(const PredictRequest& request) = 0;
 
   // Whether LibTorch's CUDA libraries are linked and see a device.
   virtual bool SeesCuda() = 0;

@@ -1,12 +1,12 @@
 // spillway doctor: one page on what this machine offers.
-#include "engine/inspect/doctor.h"
-
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "engine/base/print_json.h"
+#include "engine/inspect/doctor.h"
 #include "engine/inspect/doctor_page.h"
 #include "engine/machine/process_limits.h"
 #include "engine/machine/swap_paths.h"
@@ -14,7 +14,6 @@
 #include "tools/commands.h"
 #include "tools/compute_library.h"
 #include "tools/device_flag.h"
-#include "tools/print_json.h"
 
 namespace spillway {
 namespace {

@@ -3,11 +3,17 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
 #include "engine/base/flag_value.h"
 #include "engine/base/model_file.h"
+#include "engine/base/print_json.h"
 #include "engine/config/recipe.h"
 #include "engine/config/run_config.h"
+#include "engine/data/data_encoder.h"
+#include "engine/data/load_tokenizer.h"
 #include "engine/estimate/estimate.h"
 #include "engine/estimate/estimate_output.h"
 #include "engine/families/read_model_shape.h"
@@ -19,13 +25,14 @@
 #include "tools/compute_library.h"
 #include "tools/device_flag.h"
 #include "tools/given_model.h"
-#include "tools/print_json.h"
 #include "tools/ranks.h"
 
 namespace spillway {
 namespace {
 
-using DryRun = EstimateTask::DryRun;
+using DryRun = EstimateRequest::DryRun;
+
+constexpr char kNoData[] = "none";
 
 struct EstimateFlags {
   TrainFlags train;
@@ -37,34 +44,58 @@ absl::StatusOr<RunConfig> Resolve(TrainFlags flags) {
   RETURN_IF_ERROR(TakeConfigFile(&flags));
   RETURN_IF_ERROR(ResolveGivenModels(HubFiles::kConfig, /*logs=*/true, flags));
   // Nothing is read or written; the resolver wants both.
-  if (flags.data.empty()) flags.data = {"none"};
+  if (flags.data.empty()) flags.data = {kNoData};
   if (!flags.output) flags.output = "none";
   return ResolveForRanks(flags, {});
 }
 
-absl::StatusOr<EstimateTask> ReadTask(const EstimateFlags& flags) {
-  EstimateTask task;
-  ASSIGN_OR_RETURN(task.config, Resolve(flags.train));
-  TuneRunConfig(&task.config);
-  for (const std::string& note : task.config.notes) LogInfo(note);
-  for (const std::string& warning : task.config.warnings) LogWarning(warning);
+// Tokens that the tokenizer has and the model does not count, as train adds rows for them
+// (GrowVocabulary in tools/compute/train_model.cc). Of a tokenizer that can't be read nothing is
+// known here; train says why.
+absl::Status CountNewTokens(EstimateRequest& request) {
+  const RunConfig& config = request.config;
+  const bool texts =
+      config.data[0] == kNoData || !config.tokenizer.empty() ||
+      absl::c_any_of(config.data, [](const std::string& file) { return IsText(file); });
+  const std::string directory = TokenizerDirectory(config.tokenizer, config.model);
+  if (request.shape.vocabulary == 0 || !texts || directory.empty()) return absl::OkStatus();
+  const auto tokenizer = LoadTokenizer(directory);
+  if (!tokenizer.ok() || (*tokenizer)->kind() == "chars" || (*tokenizer)->kind() == "bytes") {
+    return absl::OkStatus();
+  }
+  const int64_t had = request.shape.vocabulary, has = (*tokenizer)->vocabulary_size();
+  if (has <= had) return absl::OkStatus();
+  request.document.value["vocab_size"] = has;
+  ASSIGN_OR_RETURN(request.shape, ReadModelShape(request.document, config.task));
+  LogInfo(absl::StrCat("the tokenizer has ", has, " tokens, and the model ", had,
+                       ": the rows that train adds for them are counted"));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<EstimateRequest> ReadRequest(const EstimateFlags& flags) {
+  EstimateRequest request;
+  ASSIGN_OR_RETURN(request.config, Resolve(flags.train));
+  TuneRunConfig(&request.config);
+  for (const std::string& note : request.config.notes) LogInfo(note);
+  for (const std::string& warning : request.config.warnings) LogWarning(warning);
   if (flags.dry_run) {
     ASSIGN_OR_RETURN(
-        task.dry_run,
+        request.dry_run,
         ChoiceFlag<DryRun>("--dry-run", *flags.dry_run,
                            {{"auto", DryRun::kAuto}, {"yes", DryRun::kYes}, {"no", DryRun::kNo}}));
   }
-  ASSIGN_OR_RETURN(task.device, ResolveDevice(&task.config));
-  RETURN_IF_ERROR(CheckModelDirectory(task.config.model));
-  ASSIGN_OR_RETURN(task.document, ReadModelJson(task.config.model, "config.json"));
-  ASSIGN_OR_RETURN(task.shape, ReadModelShape(task.document, task.config.task));
-  return task;
+  ASSIGN_OR_RETURN(request.device, ResolveDevice(&request.config));
+  RETURN_IF_ERROR(CheckModelDirectory(request.config.model));
+  ASSIGN_OR_RETURN(request.document, ReadModelJson(request.config.model, "config.json"));
+  ASSIGN_OR_RETURN(request.shape, ReadModelShape(request.document, request.config.task));
+  RETURN_IF_ERROR(CountNewTokens(request));
+  return request;
 }
 
 absl::StatusOr<Estimate> EstimateOf(const EstimateFlags& flags) {
-  ASSIGN_OR_RETURN(const EstimateTask task, ReadTask(flags));
+  ASSIGN_OR_RETURN(const EstimateRequest request, ReadRequest(flags));
   ASSIGN_OR_RETURN(ComputeLibrary* const compute, OpenComputeLibrary());
-  return compute->MakeEstimate(task);
+  return compute->MakeEstimate(request);
 }
 
 CommandOutcome RunEstimate(const EstimateFlags& flags) {
@@ -93,7 +124,8 @@ void AddEstimateCommand(CLI::App& app, CommandFunction* run, const TranslatedWor
       ->type_name("auto|yes|no");
   AddTrainFlags(*command, flags->train);
   command->footer(
-      "Only config.json is read, so any model with a hidden size, layers, heads and a\n"
+      "Of the model config.json and the number of its tokenizer's tokens are read, so any model "
+      "with a hidden size, layers, heads and a\n"
       "vocabulary will do.\n"
       "Example:\n  spillway estimate --model gpt2/ --swap /nvme/swap --host-memory 1GiB "
       "--device-memory 1GiB");

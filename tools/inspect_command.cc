@@ -1,16 +1,15 @@
 // spillway inspect: what a run's last commit, or a model's files, hold.
-#include "engine/inspect/inspect.h"
-
 #include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "engine/base/print_json.h"
 #include "engine/base/progress.h"
+#include "engine/inspect/inspect.h"
 #include "io/base/clock.h"
 #include "io/base/format_bytes.h"
 #include "tools/commands.h"
-#include "tools/print_json.h"
 
 namespace spillway {
 namespace {

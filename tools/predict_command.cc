@@ -20,48 +20,49 @@ constexpr int kMostRows = 4096;
 constexpr int64_t kMostLength = int64_t{1} << 31;
 
 struct PredictFlags {
-  PredictTask task;
+  PredictRequest request;
   std::optional<std::string> text_keys, batch, max_length;
   TextFlags text;
 };
 
 // It would be written over what it is made of.
-absl::Status RefuseOwnData(const PredictTask& task) {
-  for (const std::string& file : task.files) {
-    if (file != task.out && !SameFile(file, task.out)) continue;
+absl::Status RefuseOwnData(const PredictRequest& request) {
+  for (const std::string& file : request.files) {
+    if (file != request.out && !SameFile(file, request.out)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("--out ", task.out, " is --data ", file, ": give it another name"));
+        absl::StrCat("--out ", request.out, " is --data ", file, ": give it another name"));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<PredictTask> ReadPredictTask(const PredictFlags& flags) {
-  PredictTask task = flags.task;
+absl::StatusOr<PredictRequest> ReadRequest(const PredictFlags& flags) {
+  PredictRequest request = flags.request;
   if (flags.batch) {
     ASSIGN_OR_RETURN(const int64_t batch, IntegerFlag("--batch", *flags.batch, 1, kMostRows));
-    task.batch = static_cast<int>(batch);
+    request.batch = static_cast<int>(batch);
   }
   if (flags.max_length) {
-    ASSIGN_OR_RETURN(task.max_length, IntegerFlag("--seq-len", *flags.max_length, 1, kMostLength));
+    ASSIGN_OR_RETURN(request.max_length,
+                     IntegerFlag("--seq-len", *flags.max_length, 1, kMostLength));
   }
-  if (!absl::EndsWith(task.out, ".jsonl")) {
-    return absl::InvalidArgumentError(absl::StrCat("--out ", task.out, " is not a .jsonl file"));
+  if (!absl::EndsWith(request.out, ".jsonl")) {
+    return absl::InvalidArgumentError(absl::StrCat("--out ", request.out, " is not a .jsonl file"));
   }
   if (flags.text_keys) {
-    ASSIGN_OR_RETURN(task.text_keys.texts, ParseTextKeys("--text-keys", *flags.text_keys));
+    ASSIGN_OR_RETURN(request.text_keys.texts, ParseTextKeys("--text-keys", *flags.text_keys));
   }
-  task.data = task.files.front();
-  RETURN_IF_ERROR(RefuseOwnData(task));
-  RETURN_IF_ERROR(ReadTextFlags(flags.text, task));
-  return task;
+  request.data = request.files.front();
+  RETURN_IF_ERROR(RefuseOwnData(request));
+  RETURN_IF_ERROR(ReadTextFlags(flags.text, request));
+  return request;
 }
 
 CommandOutcome Predict(const PredictFlags& flags) {
-  const absl::StatusOr<PredictTask> task = ReadPredictTask(flags);
-  if (!task.ok()) return {task.status()};
+  const absl::StatusOr<PredictRequest> request = ReadRequest(flags);
+  if (!request.ok()) return {request.status()};
   const absl::StatusOr<ComputeLibrary*> compute = OpenComputeLibrary();
   if (!compute.ok()) return {compute.status()};
-  return (*compute)->Predict(*task);
+  return (*compute)->Predict(*request);
 }
 
 }  // namespace
@@ -70,25 +71,25 @@ void AddPredictCommand(CLI::App& app, CommandFunction* run) {
   CLI::App* command =
       app.add_subcommand("predict", "Answer a file of prompts, label texts, or fill masks");
   auto flags = std::make_shared<PredictFlags>();
-  PredictTask& task = flags->task;
+  PredictRequest& request = flags->request;
   command
       ->add_option(
-          "--data", task.files,
+          "--data", request.files,
           "prompts: .txt, one a line; .jsonl with \"prompt\" or \"messages\"; texts to be "
           "classified or with masks in them: .jsonl, .csv, .tsv; pictures: .jpg, .png, folders of "
           "them, CIFAR's .bin; sounds: .jsonl with \"audio\"")
       ->type_name("FILE...")
       ->required();
-  command->add_option("--out", task.out, "FILE.jsonl: a row for each prompt, in their order")
+  command->add_option("--out", request.out, "FILE.jsonl: a row for each prompt, in their order")
       ->type_name("FILE")
       ->required();
   command
-      ->add_option("--prompt-key,--source-key", task.prompt_key,
+      ->add_option("--prompt-key,--source-key", request.prompt_key,
                    "where rows have their prompt: text (prompt) or a sound's file (audio)")
       ->type_name("NAME");
   command
       ->add_option(
-          "--target-key", task.target_key,
+          "--target-key", request.target_key,
           "where rows have the right answer, which answers are measured against (completion)")
       ->type_name("NAME");
   command
@@ -96,7 +97,7 @@ void AddPredictCommand(CLI::App& app, CommandFunction* run) {
                    "encoders: where rows have the texts, or words, to read (the usual names)")
       ->type_name("NAME[,NAME]");
   command
-      ->add_option("--label-key", task.text_keys.label,
+      ->add_option("--label-key", request.text_keys.label,
                    "encoders: where rows have their label, which is passed over")
       ->type_name("NAME");
   command
@@ -108,10 +109,11 @@ void AddPredictCommand(CLI::App& app, CommandFunction* run) {
       ->add_option("--batch,--per_device_eval_batch_size", flags->batch,
                    "texts at a time: weights are read once for all of them (8)")
       ->type_name("N");
-  command->add_flag("--chat", task.chat,
+  command->add_flag("--chat", request.chat,
                     "a prompt is a user's message, put into the model's chat template");
-  AddTextFlags(*command, "randomness of the choice; 0: the likeliest token (0)", task, flags->text);
-  command->add_flag("--json", task.as_json, "one JSON object on stdout, of the whole run");
+  AddTextFlags(*command, "randomness of the choice; 0: the likeliest token (0)", request,
+               flags->text);
+  command->add_flag("--json", request.as_json, "one JSON object on stdout, of the whole run");
   command->footer(
       "An answer does not depend on --batch, nor on where weights and caches lie.\n"
       "Answers are kept in FILE.jsonl.partial until all are there: the same command\n"

@@ -1,7 +1,5 @@
 // spillway report: makes a run's report.html again, from the files that the run left, or one page
 // that compares several runs.
-#include "engine/report/report.h"
-
 #include <unistd.h>
 
 #include <chrono>
@@ -12,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/report/compare_report.h"
+#include "engine/report/report.h"
 #include "engine/run/run_directory.h"
 #include "io/base/log.h"
 #include "io/base/status.h"

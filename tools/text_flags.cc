@@ -16,25 +16,25 @@ constexpr int64_t kMostTokens = int64_t{1} << 31, kMostBeams = 1000;
 
 }  // namespace
 
-void AddTextFlags(CLI::App& command, const std::string& temperature, TextTask& task,
+void AddTextFlags(CLI::App& command, const std::string& temperature, TextRequest& request,
                   TextFlags& flags) {
   const auto add = [&](const char* names, auto& value, const char* type, const std::string& help) {
     return command.add_option(names, value, help)->type_name(type);
   };
-  add("--model", task.model, "DIR",
+  add("--model", request.model, "DIR",
       "model directory, ORG/NAME in the hub's cache, or OUTPUT of a run (its last commit)")
       ->required();
   command.add_flag("--download", flags.download, kDownloadHelp);
-  add("--adapter", task.adapter, "DIR", "LoRA adapter, a directory as PEFT writes it");
-  add("--source-prefix", task.source_prefix, "TEXT",
+  add("--adapter", request.adapter, "DIR", "LoRA adapter, a directory as PEFT writes it");
+  add("--source-prefix", request.source_prefix, "TEXT",
       "models with an encoder: put before each prompt, as \"summarize: \"");
   add("--max-source-length", flags.max_source_length, "N",
       "models with an encoder: tokens in a prompt, at most; the end of a longer one is cut (1024)");
-  add("--language", task.speech.language, "NAME",
+  add("--language", request.speech.language, "NAME",
       "speech models: the language spoken, as de or german (the model finds out)");
-  add("--transcribe-task", task.speech_task, "transcribe|translate",
+  add("--transcribe-task", request.speech_task, "transcribe|translate",
       "speech models: write in that language, or in English (transcribe)");
-  command.add_flag("--timestamps", task.speech.timestamps,
+  command.add_flag("--timestamps", request.speech.timestamps,
                    "speech models: when each part begins and ends, too");
   add("--tokens,--max-tokens,--max_new_tokens", flags.tokens, "N", "tokens to add, at most (100)");
   add("--min-tokens", flags.min_tokens, "N", "tokens before the text may end (0)");
@@ -52,21 +52,21 @@ void AddTextFlags(CLI::App& command, const std::string& temperature, TextTask& t
       "with beams: above 0 prefers long texts, below 0 short ones (1)");
   add("--early-stopping", flags.early_stopping, "true|false|never",
       "with beams: whether to stop at as many finished texts as there are beams");
-  add("--generation-config", task.generation_config, "none|FILE",
+  add("--generation-config", request.generation_config, "none|FILE",
       "where defaults of these flags come from (the model's generation_config.json)");
   add("--seed", flags.seed, "N", "of the random choices (42)");
-  command.add_flag("--ignore-end", task.ignore_end, "go on after the end-of-text token");
-  add("--eos-token", task.ends, "TOKEN", "a token that ends the text, too; may be repeated")
+  command.add_flag("--ignore-end", request.ignore_end, "go on after the end-of-text token");
+  add("--eos-token", request.ends, "TOKEN", "a token that ends the text, too; may be repeated")
       ->allow_extra_args(false);
-  add("--stop", task.stops, "TEXT",
+  add("--stop", request.stops, "TEXT",
       "end the text before this one, which is not written; may be repeated")
       ->allow_extra_args(false);
-  add("--tokenizer", task.tokenizer, "model|bytes|DIR", "how text becomes tokens (model)");
+  add("--tokenizer", request.tokenizer, "model|bytes|DIR", "how text becomes tokens (model)");
   add("--dtype", flags.dtype, "bf16|fp16|fp32", "precision of computing (the weights')");
   add("--compute", flags.compute, "auto|fp32|bf16",
       "precision of matrix products; auto: --dtype where the processor has instructions for it "
       "(auto)");
-  add("--device", task.device, "auto|cpu|cuda",
+  add("--device", request.device, "auto|cpu|cuda",
       "where to compute; auto: on a GPU where there is one (auto)");
   add("--threads", flags.threads, "N", "compute threads (the cores)");
   add("--device-memory", flags.device_memory, "SIZE", "hard limit, as 1GiB (what is free)");
@@ -75,13 +75,14 @@ void AddTextFlags(CLI::App& command, const std::string& temperature, TextTask& t
       "directories for weights or key-value caches that memory has no room for");
 }
 
-absl::Status ReadTextFlags(const TextFlags& flags, TextTask& task) {
+absl::Status ReadTextFlags(const TextFlags& flags, TextRequest& request) {
   using Text = TextFlags::Text;
-  RETURN_IF_ERROR(ResolveGivenModel("--model", HubFiles::kWeights, flags.download, task.model));
+  RETURN_IF_ERROR(ResolveGivenModel("--model", HubFiles::kWeights, flags.download, request.model));
   RETURN_IF_ERROR(
-      ResolveGivenModel("--tokenizer", HubFiles::kTokenizer, flags.download, task.tokenizer));
-  RETURN_IF_ERROR(ResolveGivenModel("--adapter", HubFiles::kAdapter, flags.download, task.adapter));
-  SamplingFlags& sampling = task.sampling;
+      ResolveGivenModel("--tokenizer", HubFiles::kTokenizer, flags.download, request.tokenizer));
+  RETURN_IF_ERROR(
+      ResolveGivenModel("--adapter", HubFiles::kAdapter, flags.download, request.adapter));
+  SamplingFlags& sampling = request.sampling;
   std::optional<int64_t> threads;
   const struct {
     const char* flag;
@@ -94,14 +95,14 @@ absl::Status ReadTextFlags(const TextFlags& flags, TextTask& task) {
       {"--top-k", flags.top_k, 0, kMostTokens, sampling.top_k},
       {"--no-repeat-ngram", flags.no_repeat_ngram, 0, kMostTokens, sampling.no_repeat_ngram},
       {"--num-beams", flags.beams, 1, kMostBeams, sampling.beams},
-      {"--max-source-length", flags.max_source_length, 1, kMostTokens, task.max_source_length},
+      {"--max-source-length", flags.max_source_length, 1, kMostTokens, request.max_source_length},
       {"--threads", flags.threads, 1, 4096, threads},
   };
   for (const auto& each : integers) {
     if (!each.text) continue;
     ASSIGN_OR_RETURN(each.value, IntegerFlag(each.flag, *each.text, each.low, each.high));
   }
-  task.threads = static_cast<int>(threads.value_or(UsableCores()));
+  request.threads = static_cast<int>(threads.value_or(UsableCores()));
   const struct {
     const char* flag;
     const Text& text;
@@ -122,8 +123,8 @@ absl::Status ReadTextFlags(const TextFlags& flags, TextTask& task) {
   if (flags.seed) {
     ASSIGN_OR_RETURN(sampling.seed, SeedFlag("--seed", *flags.seed));
   }
-  if (!task.speech_task.empty()) {
-    RETURN_IF_ERROR(ChoiceFlag<bool>("--transcribe-task", task.speech_task,
+  if (!request.speech_task.empty()) {
+    RETURN_IF_ERROR(ChoiceFlag<bool>("--transcribe-task", request.speech_task,
                                      {{"transcribe", false}, {"translate", true}})
                         .status());
   }
@@ -134,30 +135,32 @@ absl::Status ReadTextFlags(const TextFlags& flags, TextTask& task) {
                                                 {"false", EarlyStopping::kNo},
                                                 {"never", EarlyStopping::kNever}}));
   }
-  for (const std::string& stop : task.stops) {
+  for (const std::string& stop : request.stops) {
     if (stop.empty()) return BadFlagValue("--stop", stop, "a text");
   }
-  RETURN_IF_ERROR(ParseDeviceWish(task.device).status());
+  RETURN_IF_ERROR(ParseDeviceWish(request.device).status());
   if (flags.dtype) {
-    ASSIGN_OR_RETURN(task.dtype, ChoiceFlag<DType>("--dtype", *flags.dtype,
-                                                   {{"bf16", DType::kBFloat16},
-                                                    {"fp16", DType::kFloat16},
-                                                    {"fp32", DType::kFloat32}}));
+    ASSIGN_OR_RETURN(request.dtype, ChoiceFlag<DType>("--dtype", *flags.dtype,
+                                                      {{"bf16", DType::kBFloat16},
+                                                       {"fp16", DType::kFloat16},
+                                                       {"fp32", DType::kFloat32}}));
   }
   if (flags.compute) {
-    ASSIGN_OR_RETURN(task.compute, ChoiceFlag<std::optional<DType>>("--compute", *flags.compute,
-                                                                    {{"auto", std::nullopt},
-                                                                     {"fp32", DType::kFloat32},
-                                                                     {"bf16", DType::kBFloat16}}));
+    ASSIGN_OR_RETURN(
+        request.compute,
+        ChoiceFlag<std::optional<DType>>(
+            "--compute", *flags.compute,
+            {{"auto", std::nullopt}, {"fp32", DType::kFloat32}, {"bf16", DType::kBFloat16}}));
   }
   if (flags.device_memory) {
-    ASSIGN_OR_RETURN(task.device_memory_bytes, SizeFlag("--device-memory", *flags.device_memory));
+    ASSIGN_OR_RETURN(request.device_memory_bytes,
+                     SizeFlag("--device-memory", *flags.device_memory));
   }
   if (flags.host_memory) {
-    ASSIGN_OR_RETURN(task.host_memory_bytes, SizeFlag("--host-memory", *flags.host_memory));
+    ASSIGN_OR_RETURN(request.host_memory_bytes, SizeFlag("--host-memory", *flags.host_memory));
   }
   if (flags.swap) {
-    ASSIGN_OR_RETURN(task.swap_paths, ListFlag("--swap", *flags.swap));
+    ASSIGN_OR_RETURN(request.swap_paths, ListFlag("--swap", *flags.swap));
   }
   return absl::OkStatus();
 }

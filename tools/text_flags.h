@@ -20,10 +20,10 @@ struct TextFlags {
 };
 
 // `temperature`: what --help says of it. Both outlive the app.
-void AddTextFlags(CLI::App& command, const std::string& temperature, TextTask& task,
+void AddTextFlags(CLI::App& command, const std::string& temperature, TextRequest& request,
                   TextFlags& flags);
 
 // Puts `flags` into `task`; kInvalidArgument names the flag that makes no sense.
-absl::Status ReadTextFlags(const TextFlags& flags, TextTask& task);
+absl::Status ReadTextFlags(const TextFlags& flags, TextRequest& request);
 
 }  // namespace spillway

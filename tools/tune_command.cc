@@ -1,6 +1,4 @@
 // spillway tune: the I/O settings that suit these disks, kept in the machine's profile.
-#include "engine/tuning/tune.h"
-
 #include <cstdio>
 #include <ctime>
 #include <memory>
@@ -10,17 +8,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/flag_value.h"
+#include "engine/base/print_json.h"
 #include "engine/base/progress.h"
 #include "engine/base/stop_signal.h"
 #include "engine/estimate/profile_file.h"
 #include "engine/machine/block_device.h"
+#include "engine/tuning/tune.h"
 #include "engine/tuning/tune_output.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/base/terminal.h"
 #include "tools/commands.h"
 #include "tools/disk_flags.h"
-#include "tools/print_json.h"
 
 namespace spillway {
 namespace {

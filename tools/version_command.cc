@@ -2,10 +2,10 @@
 #include <cstdio>
 #include <memory>
 
+#include "engine/base/print_json.h"
 #include "nlohmann/json.hpp"
 #include "tools/build_info.h"
 #include "tools/commands.h"
-#include "tools/print_json.h"
 
 namespace spillway {
 

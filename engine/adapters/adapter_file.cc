@@ -209,6 +209,13 @@ bool AdapterFile::HasWritten(const std::string& name, uint64_t elements) const {
   return found != written_.end() && file_->Find(found->second)->elements == elements;
 }
 
+uint64_t AdapterFile::RowsWritten(const std::string& name) const {
+  const auto found = written_.find(name);
+  if (found == written_.end()) return 0;
+  const std::vector<uint64_t>& shape = file_->Find(found->second)->shape;
+  return shape.empty() ? 0 : shape[0];
+}
+
 absl::Status AdapterFile::ReadWritten(const std::string& name, uint64_t first, uint64_t count,
                                       float* out) const {
   return file_->ReadFp32(written_.at(name), first, count, out);

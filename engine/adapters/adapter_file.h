@@ -59,8 +59,10 @@ class AdapterFile final : public WeightSource {
                      const TensorNames& names);
 
   // By the names that PEFT wrote, without its prefix; before Match, too. Whether a tensor of so
-  // many elements is there, and a part of it. REQUIRES of ReadWritten: HasWritten.
+  // many elements is there, its first dimension (0: it is not there, or has none), and a part of
+  // it. REQUIRES of ReadWritten: HasWritten.
   bool HasWritten(const std::string& name, uint64_t elements) const;
+  uint64_t RowsWritten(const std::string& name) const;
   absl::Status ReadWritten(const std::string& name, uint64_t first, uint64_t count,
                            float* out) const;
 

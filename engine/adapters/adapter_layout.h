@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "engine/adapters/lora_config.h"
-#include "engine/model/linear_weight.h"
 #include "engine/model/model_description.h"
+#include "engine/model/parameter.h"
 
 namespace spillway {
 

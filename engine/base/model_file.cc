@@ -25,7 +25,9 @@ absl::Status CheckModelFile(absl::string_view directory, absl::string_view name,
   const std::string path = absl::StrCat(directory, "/", name);
   ASSIGN_OR_RETURN(const FileInfo found, files.Look(path, SymbolicLink::kFollow));
   if (found.kind != FileInfo::Kind::kFile) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is not a plain file"));
+    return absl::InvalidArgumentError(absl::StrCat(path, found.kind == FileInfo::Kind::kDirectory
+                                                             ? " is not a plain file but a folder"
+                                                             : " is not a plain file"));
   }
   const std::string inside = files.Resolve(directory), real = files.Resolve(path);
   const std::string blobs = BlobsOf(inside);

@@ -21,7 +21,9 @@ absl::StatusOr<PlainFile> OpenPlainFile(const std::string& path) {
   struct stat info;
   if (::fstat(file.fd.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));
   if (!S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is not a plain file"));
+    return absl::InvalidArgumentError(absl::StrCat(path, S_ISDIR(info.st_mode)
+                                                             ? " is not a plain file but a folder"
+                                                             : " is not a plain file"));
   }
   file.size_bytes = static_cast<uint64_t>(info.st_size);
   return file;

@@ -534,8 +534,10 @@ const std::map<std::string, FilterEntry>& Filters() {
   return *filters;
 }
 
-// map, select, reject, selectattr and rejectattr: each item through a filter or a test.
+// map, select, reject, selectattr and rejectattr: each item through a filter or a test. Jinja makes
+// nothing of any false value, as none.
 PyResult Mapped(const PyValue& of, const PyArguments& arguments, JinjaWork& work) {
+  if (!PyTrue(of)) return work.Generator({});
   ASSIGN_OR_RETURN(const PyItemList items, PyItems(of, work));
   PyItemList out;
   if (arguments.values.empty()) {
@@ -557,6 +559,7 @@ PyResult Mapped(const PyValue& of, const PyArguments& arguments, JinjaWork& work
 
 PyResult Selected(const std::string& name, const PyValue& of, const PyArguments& arguments,
                   JinjaWork& work) {
+  if (!PyTrue(of)) return work.Generator({});
   const bool by_attribute = absl::EndsWith(name, "attr");
   const bool keeps = absl::StartsWith(name, "select");
   if (by_attribute && arguments.values.empty()) return work.Wrong(name + " needs an attribute");

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <ctime>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/civil_time.h"
@@ -439,6 +441,9 @@ class Renderer {
       const std::string name = i - 1 < e.keywords.size() ? e.keywords[i - 1] : "";
       if (name.empty()) {
         arguments.values.push_back(std::move(value));
+      } else if (name == "*") {
+        ASSIGN_OR_RETURN(std::vector<PyValue> items, PyItems(value, work_));
+        absl::c_move(items, std::back_inserter(arguments.values));
       } else {
         arguments.named.emplace_back(name, std::move(value));
       }

@@ -23,10 +23,9 @@ struct JinjaText {
 // What strftime_now writes; none: the template has no such function.
 using ChatClock = std::optional<absl::CivilSecond>;
 
-// `variables` is a dictionary. kInvalidArgument, "FILE:LINE:
-// ...", for what the template raises and what Python would; kUnimplemented names what is not
-// supported; kResourceExhausted for a template that goes on and on; kCancelled at a StopSignal,
-// which is looked at many times a second. Pure: any thread.
+// `variables` is a dictionary. kInvalidArgument, "FILE:LINE: ...", for what the template raises,
+// what Python would, and a template that goes on and on; kUnimplemented names what is not
+// supported; kCancelled at a StopSignal, which is looked at many times a second. Pure: any thread.
 absl::StatusOr<JinjaText> RenderJinja(const JinjaTemplate& parsed, const JinjaValue& variables,
                                       ChatClock now, absl::string_view file);
 

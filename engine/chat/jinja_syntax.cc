@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -498,10 +499,13 @@ class Parser {
   absl::Status Arguments(JinjaExpression* out) {
     RETURN_IF_ERROR(ExpectSign("("));
     while (!TakeSign(")")) {
-      if (IsSign("*") || IsSign("**")) return At().Refused("a call with *");
+      if (IsSign("**")) return At().Refused("a call with **");
       std::string keyword;
-      if (Now().kind == Token::Kind::kName && tokens_[at_ + 1].kind == Token::Kind::kSign &&
-          tokens_[at_ + 1].text == "=") {
+      if (TakeSign("*")) {
+        keyword = "*";
+        if (absl::c_linear_search(out->keywords, keyword)) return At().Wrong("a second *");
+      } else if (Now().kind == Token::Kind::kName && tokens_[at_ + 1].kind == Token::Kind::kSign &&
+                 tokens_[at_ + 1].text == "=") {
         keyword = Now().text;
         at_ += 2;
       } else if (!out->keywords.empty() && !out->keywords.back().empty()) {

@@ -40,7 +40,8 @@ struct JinjaExpression {
   std::string text;
   PyValue value;
   std::vector<std::unique_ptr<JinjaExpression>> children;
-  std::vector<std::string> keywords;  // of a call's or filter's children from 1: their names, or ""
+  // Names of a call's or filter's children from 1; "" of one without, "*" of a list of arguments.
+  std::vector<std::string> keywords;
 };
 
 struct JinjaNode {

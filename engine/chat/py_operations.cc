@@ -70,7 +70,7 @@ absl::StatusOr<PyValue> Repeated(const PyValue& all, int64_t times, JinjaWork& w
   const size_t each =
       all.is(PyValue::Kind::kString) ? PyTextOf(all).size() : PyListOf(all).size() * kElementBytes;
   if (each > 0 && count > JinjaWork::kMostTextBytes / each) {
-    return absl::ResourceExhaustedError(
+    return absl::InvalidArgumentError(
         absl::StrCat(work.Wrong("").message(), "the template repeats ", PyTypeName(all), " ", times,
                      " times, which is more than ", JinjaWork::kMostTextBytes, " bytes"));
   }

@@ -389,7 +389,7 @@ absl::Status JinjaWork::Spend(size_t work) {
     return absl::OkStatus();
   }
   left_ = 0;
-  return absl::ResourceExhaustedError(
+  return absl::InvalidArgumentError(
       absl::StrCat(file_, ":", line, ": the template does not come to an end"));
 }
 
@@ -402,7 +402,7 @@ absl::Status JinjaWork::CheckDepth(PyRep* rep, const PyValue& child) const {
 absl::StatusOr<PyValue> JinjaWork::Text(std::string text, bool markup) {
   RETURN_IF_ERROR(Spend(kValueBytes + text.size()));
   if (text.size() > kMostTextBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(
+    return absl::InvalidArgumentError(absl::StrCat(
         file_, ":", line, ": the template makes a text of more than ", kMostTextBytes, " bytes"));
   }
   return PyTextValue(std::move(text), markup);

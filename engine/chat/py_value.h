@@ -145,7 +145,7 @@ class JinjaWork {
 
   int line = 0;
 
-  // About a byte that is read or made each. kResourceExhausted; kCancelled at a StopSignal.
+  // About a byte that is read or made each. kInvalidArgument; kCancelled at a StopSignal.
   absl::Status Spend(size_t work);
   JinjaPlace at() const { return {file_, line}; }
   // kInvalidArgument for what Python refuses, kUnimplemented for what it does and this cannot.

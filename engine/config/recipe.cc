@@ -26,7 +26,7 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t kMostConfigBytes = 32 << 20;
-constexpr size_t kMostRecipeBytes = 1 << 20;
+constexpr size_t kMostRecipeBytes = 256 << 10;
 
 // What starts ranks, and what becomes of an earlier run, is said at each start anew.
 constexpr const char* kStarters[] = {"--hostfile", "--launch"};
@@ -119,7 +119,7 @@ class RecipeTaker {
   absl::Status TakeYaml(absl::string_view text) {
     if (text.size() > kMostRecipeBytes) {
       return absl::InvalidArgumentError(
-          absl::StrCat(file_, " has ", text.size(), " bytes; a recipe has at most 1 MiB"));
+          absl::StrCat(file_, " has ", text.size(), " bytes; a recipe has at most 256 KiB"));
     }
     ASSIGN_OR_RETURN(const std::vector<YamlEntry> entries, ParseYamlEntries(text, file_));
     for (const YamlEntry& entry : entries) {
@@ -134,7 +134,9 @@ class RecipeTaker {
 
   absl::Status TakeResolved(const JsonDocument& document) {
     const json& all = document.value;
-    const std::string config = all.value("/config/value"_json_pointer, "");
+    const json::json_pointer path("/config/value");
+    const bool has_config = all.contains(path) && all[path].is_string();
+    const std::string config = has_config ? all[path].get<std::string>() : "";
     if (all.contains("given")) {
       for (const auto& [name, value] : all["given"]["value"].items()) {
         TakeEarlier(name, value, document.Where(JsonPointerTo("/given/value", name)));

@@ -81,7 +81,7 @@ struct RunConfig {
   ChatClock chat_clock = {};
   TextKeys text_keys;  // of texts that are classified
   PairChoice pairs;
-  SpeechTask speech;
+  SpeechMode speech;
   bool speech_given = false;
   PictureChoice pictures;
   // Of the tokens of texts that a masked language model learns from; none: not said.

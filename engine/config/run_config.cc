@@ -475,25 +475,6 @@ void RunSettings::NoteOtherKeys() {
   }
 }
 
-// Behind "models that".
-const char* WhatModelsDo(ModelTask task) {
-  switch (task) {
-    case ModelTask::kCausalLm:
-      return "continue texts";
-    case ModelTask::kSeq2Seq:
-      return "make texts from texts";
-    case ModelTask::kTranscribe:
-      return "make texts from sounds";
-    case ModelTask::kClassify:
-      return "classify texts";
-    case ModelTask::kMaskedLm:
-      return "find masked tokens";
-    case ModelTask::kClassifyImage:
-      return "classify pictures";
-  }
-  return "";
-}
-
 // Says where a recipe has what came of its settings, and what it has that flags replaced.
 void NamePlaces(const TrainFlags& flags, RunConfig& config, std::vector<absl::Status>& errors) {
   for (ResolvedValue& value : config.values) {
@@ -565,26 +546,33 @@ absl::StatusOr<RunConfig> ResolveRunConfig(const TrainFlags& given, const Launch
   return config;
 }
 
-absl::Status CheckSettingsFitTask(const RunConfig& config, ModelTask task) {
-  // The settings that are for other tasks, by the tasks that they are for.
-  std::map<std::vector<ModelTask>, std::vector<std::string>> others;
+bool SettingFitsTask(absl::string_view setting, ModelTask task) {
+  const TrainFlag* const row = FindTrainFlag(absl::StrCat("--", setting));
+  return row == nullptr || row->tasks.empty() || absl::c_linear_search(row->tasks, task);
+}
+
+absl::Status CheckSettingsFitTask(const RunConfig& config, ModelTask task,
+                                  absl::string_view model_does) {
+  std::map<std::vector<ModelTask>, std::vector<std::string>> others;  // by what they are for
   for (const ResolvedValue& value : config.values) {
-    const TrainFlag* const row = FindTrainFlag(absl::StrCat("--", value.name));
-    if (row == nullptr || row->tasks.empty() || absl::c_linear_search(row->tasks, task)) continue;
-    const bool given = !absl::StartsWith(value.source, "default") && value.source != "derived";
     const nlohmann::json& said = value.value;
-    if (given && said != "auto" && said != false && said != 0) {
-      others[row->tasks].push_back(row->name);
-    }
+    const bool off = said.empty() || said == false || said == 0 || said == "auto" || said == "";
+    const bool given = !absl::StartsWith(value.source, "default") && value.source != "derived";
+    if (!given || off || SettingFitsTask(value.name, task)) continue;
+    const std::string flag = absl::StrCat("--", value.name);
+    others[FindTrainFlag(flag)->tasks].push_back(flag);
   }
   std::vector<absl::Status> errors;
-  for (const auto& [tasks, names] : others) {
-    std::vector<std::string> what;
-    for (const ModelTask each : tasks) what.push_back(WhatModelsDo(each));
+  for (const auto& [tasks, flags] : others) {
+    const auto name = [](std::string* out, ModelTask one) {
+      absl::StrAppend(out, ModelTaskName(one));
+    };
     errors.push_back(absl::InvalidArgumentError(absl::StrCat(
-        absl::StrJoin(names, ", "), ": for models that ", absl::StrJoin(what, ", or "), ", and ",
-        config.model, " is one of those that ", WhatModelsDo(task),
-        names[0] == "--seq-len" ? " (--max-target-length is for those with an encoder)" : "")));
+        absl::StrJoin(flags, ", "), flags.size() == 1 ? " is" : " are", " for --task ",
+        absl::StrJoin(tasks, ", ", name), ", and ", config.model, " ", model_does,
+        flags[0] == "--seq-len" ? "; --max-source-length and --max-target-length limit pairs of "
+                                  "texts, --max-target-length the texts of sounds"
+                                : "")));
   }
   return AllErrors(errors);
 }

@@ -18,6 +18,7 @@ constexpr TrainFlag::Bounds kAny;
 using Task = ModelTask;
 constexpr auto kSpeech = {Task::kTranscribe};
 constexpr auto kClassify = {Task::kClassify};
+constexpr auto kTextKeys = {Task::kClassify, Task::kTranscribe};
 constexpr auto kMasked = {Task::kMaskedLm};
 constexpr auto kPictures = {Task::kClassifyImage};
 constexpr auto kSources = {Task::kSeq2Seq};
@@ -293,7 +294,7 @@ const std::vector<TrainFlagGroup>& TrainFlagGroups() {
        {
            {"--text-keys", "NAME[,NAME]", &F::text_keys, "where rows have the texts to classify",
             "the usual names: text, sentence, sentence1 and sentence2, ...", kAny, kOther,
-            kClassify},
+            kTextKeys},
            {"--label-key", "NAME", &F::label_key, "where rows have their label", "label", kAny,
             kOther, kClassify},
            {"--mask-probability", "NUMBER", &F::mask_probability,

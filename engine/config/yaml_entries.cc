@@ -49,6 +49,7 @@ class YamlReader : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
                 const std::string& text) override {
     CheckTag(mark, tag);
+    if (text.find('\0') != text.npos) Stop(mark, "a character that no text has");
     const bool typed = tag == "?" && frames_.size() > 1 && frames_.back().value.is_object() &&
                        frames_.back().has_key;
     json value = typed ? json::parse(text, nullptr, /*allow_exceptions=*/false) : json(text);
@@ -155,7 +156,7 @@ absl::StatusOr<std::vector<YamlEntry>> ParseYamlEntries(absl::string_view text,
     while (parser.HandleNextDocument(reader)) {
     }
   } catch (const YAML::Exception& error) {
-    return Invalid(file, error.mark.line + 1, error.msg);
+    return Invalid(file, std::max(1, error.mark.line + 1), error.msg);
   }
   return std::move(reader.entries());
 }

@@ -66,22 +66,32 @@ absl::StatusOr<EncodedText> TextPairEncoder::Encode(const LabelledText& text) {
   return encoded;
 }
 
-absl::StatusOr<std::unique_ptr<LabelledSamples>> LabelledSamples::Read(
+absl::StatusOr<std::unique_ptr<LabelledSamples>> LabelledSamples::ReadTexts(
     const std::vector<std::string>& files, const TransformerConfig& config,
     const LabelledSamplesOptions& options) {
   SPILLWAY_CHECK(config.classifier && config.classifier->problem);
   const ClassifierConfig& classifier = *config.classifier;
-  const int64_t labels = classifier.of_tokens ? 0
-                         : *classifier.problem == ClassifierProblem::kSingleLabel
+  const int64_t labels = *classifier.problem == ClassifierProblem::kSingleLabel
                              ? 1
                              : static_cast<int64_t>(classifier.labels.size());
+  return Read(files, labels, &LabelledSamples::AddTexts, config, options);
+}
+
+absl::StatusOr<std::unique_ptr<LabelledSamples>> LabelledSamples::ReadWords(
+    const std::vector<std::string>& files, const TransformerConfig& config,
+    const LabelledSamplesOptions& options) {
+  SPILLWAY_CHECK(config.classifier && config.classifier->problem);
+  return Read(files, /*labels=*/0, &LabelledSamples::AddWords, config, options);
+}
+
+absl::StatusOr<std::unique_ptr<LabelledSamples>> LabelledSamples::Read(
+    const std::vector<std::string>& files, int64_t labels, AddFile add,
+    const TransformerConfig& config, const LabelledSamplesOptions& options) {
   ASSIGN_OR_RETURN(ScratchRows rows, ScratchRows::Create(options.scratch_directory));
   std::unique_ptr<LabelledSamples> samples(new LabelledSamples(std::move(rows), labels));
   int64_t cut = 0;
   for (const std::string& file : files) {
-    ASSIGN_OR_RETURN(const int64_t cut_here, classifier.of_tokens
-                                                 ? samples->AddWords(file, config, options)
-                                                 : samples->AddTexts(file, config, options));
+    ASSIGN_OR_RETURN(const int64_t cut_here, (samples.get()->*add)(file, config, options));
     cut += cut_here;
   }
   RETURN_IF_ERROR(samples->rows_.Flush());

@@ -49,10 +49,14 @@ class LabelledSamples {
  public:
   static constexpr float kWithoutLabel = -100;
 
-  // Reads all `files`; `config` has a classifier whose problem is known. Warns of samples that are
-  // cut. kInvalidArgument, "FILE:LINE: ...", as of ReadLabelledTexts, ReadLabel and
-  // TextPairEncoder, or of ReadLabelledWords and WordListEncoder.
-  static absl::StatusOr<std::unique_ptr<LabelledSamples>> Read(
+  // Read all `files`: texts with their labels, or words with a label each. `config` has a
+  // classifier whose problem is known. They warn of samples that are cut. kInvalidArgument,
+  // "FILE:LINE: ...", as of ReadLabelledTexts, ReadLabel and TextPairEncoder, or of
+  // ReadLabelledWords and WordListEncoder.
+  static absl::StatusOr<std::unique_ptr<LabelledSamples>> ReadTexts(
+      const std::vector<std::string>& files, const TransformerConfig& config,
+      const LabelledSamplesOptions& options);
+  static absl::StatusOr<std::unique_ptr<LabelledSamples>> ReadWords(
       const std::vector<std::string>& files, const TransformerConfig& config,
       const LabelledSamplesOptions& options);
 
@@ -68,6 +72,8 @@ class LabelledSamples {
   // REQUIRES: 0 <= sample < size().
   absl::StatusOr<Sample> Get(int64_t sample) const;
 
+  // Whether every token has a label, and not the text.
+  bool labels_tokens() const { return labels_ == 0; }
   int64_t longest() const { return longest_; }  // tokens
   int64_t tokens() const { return tokens_; }    // of all samples
   // Changes with any sample.
@@ -76,11 +82,17 @@ class LabelledSamples {
  private:
   LabelledSamples(ScratchRows rows, int64_t labels) : rows_(std::move(rows)), labels_(labels) {}
   absl::Status Add(const Sample& sample);
-  // Each returns how many are cut.
+  // Appends the samples of one file; returns how many were cut.
+  using AddFile = absl::StatusOr<int64_t> (LabelledSamples::*)(
+      const std::string& file, const TransformerConfig& config,
+      const LabelledSamplesOptions& options);
   absl::StatusOr<int64_t> AddTexts(const std::string& file, const TransformerConfig& config,
                                    const LabelledSamplesOptions& options);
   absl::StatusOr<int64_t> AddWords(const std::string& file, const TransformerConfig& config,
                                    const LabelledSamplesOptions& options);
+  static absl::StatusOr<std::unique_ptr<LabelledSamples>> Read(
+      const std::vector<std::string>& files, int64_t labels, AddFile add,
+      const TransformerConfig& config, const LabelledSamplesOptions& options);
 
   // Of each sample its labels' bits, then its tokens, with their types in the upper halves.
   ScratchRows rows_;

@@ -26,7 +26,7 @@ inline constexpr const char* kAudioTextKey = "text";
 struct SpeechSamplesOptions {
   const Tokenizer* tokenizer = nullptr;
   PairKeys keys;  // of the sound's file and of the text
-  SpeechTask task;
+  SpeechMode task;
   double max_seconds = 30;        // of a sound; longer ones are left out
   int64_t max_target_length = 0;  // tokens, with those around the text
   int64_t vocabulary = 0;

@@ -35,7 +35,7 @@ absl::StatusOr<Batch> LabelledDataset::Get(absl::Span<const int64_t> samples) {
   for (const int64_t number : samples) {
     ASSIGN_OR_RETURN(LabelledSamples::Sample sample, samples_->Get(number));
     longest = std::max(longest, static_cast<int64_t>(sample.text.tokens.size()));
-    if (config_->classifier->of_tokens) {
+    if (samples_->labels_tokens()) {
       of_tokens.emplace_back(sample.labels.begin(), sample.labels.end());
     } else {
       labels.insert(labels.end(), sample.labels.begin(), sample.labels.end());
@@ -43,7 +43,7 @@ absl::StatusOr<Batch> LabelledDataset::Get(absl::Span<const int64_t> samples) {
     texts.push_back(std::move(sample.text));
   }
   Batch batch = BatchOfTexts(texts, LengthFor(longest), config_->padding_token.value_or(0));
-  batch.labels = config_->classifier->of_tokens
+  batch.labels = samples_->labels_tokens()
                      ? LabelsOfTokens(of_tokens, batch.inputs.size(1))
                      : LabelsOf(*config_->classifier, labels, static_cast<int64_t>(samples.size()));
   return batch;
@@ -55,13 +55,14 @@ std::string LabelledDataset::fingerprint() const {
 
 absl::StatusOr<std::optional<Batch>> LabelledDataset::Largest(int64_t count) {
   const int64_t longest = std::max(samples_->longest(), options_.evaluated_positions);
-  return LargestLabelledBatch(*config_, count, LengthFor(longest));
+  return LargestLabelledBatch(*config_, samples_->labels_tokens(), count, LengthFor(longest));
 }
 
-Batch LargestLabelledBatch(const TransformerConfig& config, int64_t count, int64_t length) {
+Batch LargestLabelledBatch(const TransformerConfig& config, bool labels_tokens, int64_t count,
+                           int64_t length) {
   Batch batch = LargestBatchOfTexts(count, length, config.vocabulary);
   const ClassifierConfig& classifier = *config.classifier;
-  if (classifier.of_tokens) {
+  if (labels_tokens) {
     batch.labels = torch::zeros({count, length}, torch::kInt64);
     return batch;
   }

@@ -38,7 +38,8 @@ class LabelledDataset : public Dataset {
 };
 
 // A batch that takes as much memory as any of so many texts of at most that length. Labels are
-// zero.
-Batch LargestLabelledBatch(const TransformerConfig& config, int64_t count, int64_t length);
+// zero. `labels_tokens`: every token has one, and not the text.
+Batch LargestLabelledBatch(const TransformerConfig& config, bool labels_tokens, int64_t count,
+                           int64_t length);
 
 }  // namespace spillway

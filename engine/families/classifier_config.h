@@ -31,6 +31,7 @@ struct ClassifierConfig {
 
   // Whether the labels are only numbered: LABEL_0, LABEL_1, ..., as where no config names them.
   bool has_default_labels() const;
+  bool operator==(const ClassifierConfig&) const = default;
 };
 
 // "single_label_classification", "multi_label_classification", "regression".

@@ -188,6 +188,20 @@ absl::StatusOr<ModelConfig> ParseModelConfig(const JsonDocument& document,
   return config;
 }
 
+absl::StatusOr<ModelConfig> ParseAgain(const ModelConfig& model, nlohmann::json config,
+                                       const std::string& file, std::optional<ModelTask> task) {
+  ASSIGN_OR_RETURN(ModelConfig parsed, ParseModelConfig({file, std::move(config), {}}, "", task));
+  parsed.other_head |= model.other_head;
+  parsed.untied |= model.untied;
+  parsed.transformer.label_smoothing = model.transformer.label_smoothing;
+  if (model.transformer.classifier) {
+    parsed.transformer.classifier->problem = model.transformer.classifier->problem;
+    parsed.transformer.classifier->labels_from_data =
+        model.transformer.classifier->labels_from_data;
+  }
+  return parsed;
+}
+
 absl::StatusOr<ModelConfig> WithUntiedLogits(const ModelConfig& config) {
   const auto refuse = [&] {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -283,9 +297,9 @@ namespace {
 
 void AddBuffers(const ResNetConfig& config, TensorNames& names) {
   for (const ResNetUnit& unit : UnitsOf(config)) {
-    for (const ResNetTensor& buffer : BuffersOf(unit)) {
+    for (const BufferSpec& buffer : BuffersOf(unit)) {
       names.shapes[buffer.name] = {buffer.shape.begin(), buffer.shape.end()};
-      if (buffer.shape.empty()) names.whole.insert(buffer.name);
+      if (buffer.whole) names.whole.insert(buffer.name);
     }
   }
 }

@@ -58,6 +58,11 @@ absl::StatusOr<ModelConfig> ParseModelConfig(const JsonDocument& document,
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& dir,
                                             std::optional<ModelTask> task = std::nullopt);
 
+// Parses a changed config.json of the same model, `file`, and keeps what has been found out about
+// the model besides.
+absl::StatusOr<ModelConfig> ParseAgain(const ModelConfig& model, nlohmann::json config,
+                                       const std::string& file, std::optional<ModelTask> task);
+
 // The model with a matrix of logits of its own, which begins as the embedding's: what a model with
 // tied logits becomes when one of the two is trained apart. kInvalidArgument for a family whose
 // logits cannot be untied. REQUIRES: config.transformer.tied.

@@ -1,5 +1,7 @@
 #include "engine/families/resnet_config.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "engine/families/layer_keys.h"
 
@@ -97,30 +99,40 @@ std::vector<ResNetUnit> UnitsOf(const ResNetConfig& config) {
   return units;
 }
 
-std::vector<ResNetTensor> ParametersOf(const ResNetConfig& config, const ResNetUnit& unit) {
-  std::vector<ResNetTensor> tensors;
+std::vector<ParameterSpec> ParametersOf(const ResNetConfig& config, const ResNetUnit& unit) {
+  std::vector<ParameterSpec> parameters;
   for (const ResNetConvolution& one : unit.AllConvolutions()) {
-    tensors.push_back({one.name + ".convolution.weight", {one.out, one.in, one.side, one.side}});
-    tensors.push_back({one.name + ".normalization.weight", {one.out}});
-    tensors.push_back({one.name + ".normalization.bias", {one.out}});
+    // As transformers: kaiming_normal_ by the fan out.
+    const auto fan_out = static_cast<double>(one.out * one.side * one.side);
+    parameters.push_back({one.name + ".convolution.weight",
+                          {one.out, one.in, one.side, one.side},
+                          Init::Normal(0, std::sqrt(2 / fan_out)),
+                          false,
+                          LinearWeight::kKernels});
+    parameters.push_back({one.name + ".normalization.weight", {one.out}, Init::Constant(1)});
+    parameters.push_back({one.name + ".normalization.bias", {one.out}, Init::Constant(0)});
   }
   if (unit.kind == ResNetUnitKind::kClassifier) {
     const auto labels = static_cast<int64_t>(config.classifier.labels.size());
-    tensors.push_back({"classifier.1.weight", {labels, config.hidden.back()}});
-    tensors.push_back({"classifier.1.bias", {labels}});
+    // As torch.nn.Linear.
+    const double bound = 1 / std::sqrt(static_cast<double>(config.hidden.back()));
+    const Init init = Init::Uniform(-bound, bound);
+    parameters.push_back(
+        {"classifier.1.weight", {labels, config.hidden.back()}, init, false, LinearWeight::kOutIn});
+    parameters.push_back({"classifier.1.bias", {labels}, init});
   }
-  return tensors;
+  return parameters;
 }
 
-std::vector<ResNetTensor> BuffersOf(const ResNetUnit& unit) {
-  std::vector<ResNetTensor> tensors;
+std::vector<BufferSpec> BuffersOf(const ResNetUnit& unit) {
+  std::vector<BufferSpec> buffers;
   for (const ResNetConvolution& one : unit.AllConvolutions()) {
     const std::string norm = one.name + ".normalization.";
-    tensors.push_back({norm + "running_mean", {one.out}});
-    tensors.push_back({norm + "running_var", {one.out}});
-    tensors.push_back({norm + "num_batches_tracked", {}});
+    buffers.push_back({norm + "running_mean", {one.out}, 0});
+    buffers.push_back({norm + "running_var", {one.out}, 1});
+    buffers.push_back({norm + "num_batches_tracked", {}, 0, /*whole=*/true});
   }
-  return tensors;
+  return buffers;
 }
 
 ModelShape ShapeOf(const ResNetConfig& config) {
@@ -135,11 +147,8 @@ ModelShape ShapeOf(const ResNetConfig& config) {
   for (const ResNetUnit& one : UnitsOf(config)) {
     UnitDescription& unit = shape.model.units.emplace_back();
     unit.name = one.name;
-    for (const ResNetTensor& tensor : ParametersOf(config, one)) {
-      ParameterDescription& described = unit.parameters.emplace_back();
-      described.name = tensor.name;
-      described.shape = tensor.shape;
-      described.linear = tensor.linear();
+    for (const ParameterSpec& parameter : ParametersOf(config, one)) {
+      unit.parameters.push_back(Describe(parameter));
     }
   }
   return shape;

@@ -11,8 +11,8 @@
 #include "engine/families/activations.h"
 #include "engine/families/classifier_config.h"
 #include "engine/families/config_reader.h"
-#include "engine/model/linear_weight.h"
 #include "engine/model/model_shape.h"
+#include "engine/model/parameter.h"
 
 namespace spillway {
 
@@ -62,23 +62,12 @@ struct ResNetUnit {
 // no parameters.
 std::vector<ResNetUnit> UnitsOf(const ResNetConfig& config);
 
-struct ResNetTensor {
-  std::string name;
-  std::vector<int64_t> shape;
-  // Of a convolution, of the classifier's matrix, or none.
-  LinearWeight linear() const {
-    return shape.size() == 4   ? LinearWeight::kKernels
-           : shape.size() == 2 ? LinearWeight::kOutIn
-                               : LinearWeight::kNone;
-  }
-};
-
 // A convolution's matrix, and its norm's weight and bias; of the classifier its weight and bias.
-std::vector<ResNetTensor> ParametersOf(const ResNetConfig& config, const ResNetUnit& unit);
+std::vector<ParameterSpec> ParametersOf(const ResNetConfig& config, const ResNetUnit& unit);
 
 // What forwards change, of each convolution's norm: the running mean and variance, and how many
 // micro-batches they were made from. The last is a whole number.
-std::vector<ResNetTensor> BuffersOf(const ResNetUnit& unit);
+std::vector<BufferSpec> BuffersOf(const ResNetUnit& unit);
 inline constexpr int kBuffersOfNorm = 3;
 
 // The same for estimates, plans and weights. Of its sizes those that a transformer has are 0.

@@ -15,11 +15,15 @@ struct SpeechMask {
   double share = 0;  // of all that is masked, about; 0: nothing is
   int64_t length = 10;
   int64_t least = 0;  // masks of a sample
+
+  bool operator==(const SpeechMask&) const = default;
 };
 
 struct SpeechConfig {
   int64_t bands = 80;
   SpeechMask frames_mask, bands_mask;
+
+  bool operator==(const SpeechConfig&) const = default;
 };
 
 // Neighbours that each of the convolutions sees.

@@ -1,9 +1,75 @@
 #include "engine/families/transformer_config.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 
 namespace spillway {
 namespace {
+
+// transformers' T5PreTrainedModel, where `factor` is 1.
+double DeviationByWidth(const TransformerParameter& parameter, const TransformerConfig& config) {
+  switch (parameter.role) {
+    case ParameterRole::kTokens:
+    case ParameterRole::kLogits:
+      return 1;
+    case ParameterRole::kRelativeBias:
+      return 1 / std::sqrt(static_cast<double>(config.hidden));
+    case ParameterRole::kQuery:
+    case ParameterRole::kCrossQuery:
+      return 1 / std::sqrt(static_cast<double>(config.hidden * config.head_size));
+    default:
+      return 1 / std::sqrt(static_cast<double>(parameter.shape.back()));
+  }
+}
+
+Init InitOf(const TransformerParameter& parameter, const TransformerConfig& config) {
+  if (parameter.is_bias) return Init::Constant(0);
+  if (parameter.frozen) return Init::Waves();
+  const bool by_width = config.init_by_width;
+  if (parameter.shape.size() == 1) return Init::Constant(by_width ? config.init_std : 1);  // a norm
+  if (by_width) return Init::Normal(0, config.init_std * DeviationByWidth(parameter, config));
+  // 2 n_layer projections add to the residual stream: "Language Models are Unsupervised Multitask
+  // Learners", section 2.3.
+  const bool residual =
+      parameter.role == ParameterRole::kAttentionOutput || parameter.role == ParameterRole::kDown;
+  const double shrink =
+      config.init_by_depth && residual ? std::sqrt(2.0 * static_cast<double>(config.layers)) : 1;
+  Init init = Init::Normal(0, config.init_std / shrink);
+  if (parameter.role == ParameterRole::kTokens) init.zero_row = config.padding_token.value_or(-1);
+  if (parameter.role == ParameterRole::kPositions && config.positions_skip_padding) {
+    init.zero_row = config.position_offset - 1;
+  }
+  return init;
+}
+
+// How a layer multiplies by it; kNone for the matrix of logits, too, whose chunks the loss makes.
+LinearWeight LinearFormOf(const TransformerParameter& parameter, const TransformerConfig& config) {
+  switch (parameter.role) {
+    case ParameterRole::kProjectIn:
+    case ParameterRole::kQueryKeyValue:
+    case ParameterRole::kQuery:
+    case ParameterRole::kKey:
+    case ParameterRole::kValue:
+    case ParameterRole::kAttentionOutput:
+    case ParameterRole::kGateUp:
+    case ParameterRole::kGate:
+    case ParameterRole::kUp:
+    case ParameterRole::kDown:
+    case ParameterRole::kProjectOut:
+    case ParameterRole::kPooler:
+    case ParameterRole::kClassifier:
+    case ParameterRole::kTransform:
+    case ParameterRole::kCrossQuery:
+    case ParameterRole::kCrossKey:
+    case ParameterRole::kCrossValue:
+    case ParameterRole::kCrossOutput:
+      if (parameter.is_bias) return LinearWeight::kNone;
+      return config.conv1d ? LinearWeight::kInOut : LinearWeight::kOutIn;
+    default:
+      return LinearWeight::kNone;
+  }
+}
 
 // Gathers the parameters of one unit.
 class UnitParameters {
@@ -13,7 +79,7 @@ class UnitParameters {
 
   void Matrix(ParameterRole role, const std::string& name, std::vector<int64_t> shape,
               bool frozen = false) {
-    found_.push_back({role, false, prefix_ + name, std::move(shape), frozen});
+    Add(role, false, name, std::move(shape), frozen);
   }
   void Project(ParameterRole role, const std::string& name, int64_t in, int64_t out, bool bias) {
     if (name.empty()) return;
@@ -22,26 +88,32 @@ class UnitParameters {
     } else {
       Matrix(role, name + ".weight", {out, in});
     }
-    if (bias) found_.push_back({role, true, prefix_ + name + ".bias", {out}});
+    if (bias) Add(role, true, name + ".bias", {out});
   }
   // Over so many neighbours, with a bias.
   void Convolve(ParameterRole role, const std::string& name, int64_t in, int64_t out) {
     Matrix(role, name + ".weight", {out, in, kSpeechKernel});
-    found_.push_back({role, true, prefix_ + name + ".bias", {out}});
+    Add(role, true, name + ".bias", {out});
   }
   void Norm(ParameterRole role, const std::string& name, int64_t size) {
     if (name.empty() || !config_.norm_affine) return;
     Matrix(role, name + ".weight", {size});
-    if (config_.norm == TransformerConfig::Norm::kLayer) {
-      found_.push_back({role, true, prefix_ + name + ".bias", {size}});
-    }
+    if (config_.norm == TransformerConfig::Norm::kLayer) Add(role, true, name + ".bias", {size});
   }
   void Bias(ParameterRole role, const std::string& name, int64_t size) {
-    found_.push_back({role, true, prefix_ + name, {size}});
+    Add(role, true, name, {size});
   }
   std::vector<TransformerParameter> Take() { return std::move(found_); }
 
  private:
+  void Add(ParameterRole role, bool is_bias, const std::string& name, std::vector<int64_t> shape,
+           bool frozen = false) {
+    TransformerParameter parameter{{prefix_ + name, std::move(shape), {}, frozen}, role, is_bias};
+    parameter.init = InitOf(parameter, config_);
+    parameter.linear = LinearFormOf(parameter, config_);
+    found_.push_back(std::move(parameter));
+  }
+
   const TransformerConfig& config_;
   const std::string prefix_;
   std::vector<TransformerParameter> found_;
@@ -191,33 +263,6 @@ std::vector<TransformerUnit> UnitsOf(const TransformerConfig& config) {
   return units;
 }
 
-LinearWeight LinearFormOf(const TransformerParameter& parameter, const TransformerConfig& config) {
-  switch (parameter.role) {
-    case ParameterRole::kProjectIn:
-    case ParameterRole::kQueryKeyValue:
-    case ParameterRole::kQuery:
-    case ParameterRole::kKey:
-    case ParameterRole::kValue:
-    case ParameterRole::kAttentionOutput:
-    case ParameterRole::kGateUp:
-    case ParameterRole::kGate:
-    case ParameterRole::kUp:
-    case ParameterRole::kDown:
-    case ParameterRole::kProjectOut:
-    case ParameterRole::kPooler:
-    case ParameterRole::kClassifier:
-    case ParameterRole::kTransform:
-    case ParameterRole::kCrossQuery:
-    case ParameterRole::kCrossKey:
-    case ParameterRole::kCrossValue:
-    case ParameterRole::kCrossOutput:
-      if (parameter.is_bias) return LinearWeight::kNone;
-      return config.conv1d ? LinearWeight::kInOut : LinearWeight::kOutIn;
-    default:
-      return LinearWeight::kNone;
-  }
-}
-
 ModelShape ShapeOf(const TransformerConfig& config) {
   ModelShape shape;
   shape.model_type = config.model_type;
@@ -248,10 +293,7 @@ ModelShape ShapeOf(const TransformerConfig& config) {
     unit.name = one.name;
     if (one.borrows_tokens) unit.borrows = {tokens};
     for (const TransformerParameter& parameter : one.parameters) {
-      ParameterDescription& described = unit.parameters.emplace_back();
-      described.name = parameter.name;
-      described.shape = parameter.shape;
-      described.linear = LinearFormOf(parameter, config);
+      unit.parameters.push_back(Describe(parameter));
       if (parameter.frozen) shape.frozen.insert(parameter.name);
     }
   }

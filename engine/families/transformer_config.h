@@ -40,6 +40,7 @@ struct RotaryConfig {
 
   // The angles of a position depend on how long its text is.
   bool by_length() const { return scaling == Scaling::kDynamic || scaling == Scaling::kLong; }
+  bool operator==(const RotaryConfig&) const = default;
 };
 
 // What a family calls its tensors. A layer's follow `layer`, its number and a dot; a projection's
@@ -59,6 +60,8 @@ struct TransformerNames {
               cross_output = {};
   std::string relative_bias = {};  // whole
   std::string convolution_1 = {}, convolution_2 = {};
+
+  bool operator==(const TransformerNames&) const = default;
 };
 
 // Large because every family is described by one set of sizes and switches, read and written
@@ -170,6 +173,8 @@ struct TransformerConfig {
 
   // The text is made from sound.
   bool hears() const { return encoder != nullptr && encoder->speech.has_value(); }
+  // Compares an encoder by its address.
+  bool operator==(const TransformerConfig&) const = default;
 };
 
 enum class ParameterRole {
@@ -210,12 +215,9 @@ enum class ParameterRole {
 };
 inline constexpr int kParameterRoles = 34;
 
-struct TransformerParameter {
+struct TransformerParameter : ParameterSpec {
   ParameterRole role;
   bool is_bias = false;
-  std::string name;
-  std::vector<int64_t> shape;
-  bool frozen = false;  // whatever is trained
 };
 
 enum class TransformerUnitKind {
@@ -244,9 +246,6 @@ struct TransformerUnit {
 // names behind "encoder." and "decoder.", with "bias" before the embedding where distances have one
 // and "norm" behind the layers where that is a unit; then "head".
 std::vector<TransformerUnit> UnitsOf(const TransformerConfig& config);
-
-// How a layer multiplies by it; kNone for the matrix of logits, too, whose chunks the loss makes.
-LinearWeight LinearFormOf(const TransformerParameter& parameter, const TransformerConfig& config);
 
 // The same for estimates, plans and weights.
 ModelShape ShapeOf(const TransformerConfig& config);

@@ -1,6 +1,5 @@
 #include "engine/layers/resnet.h"
 
-#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,23 +22,11 @@ constexpr int kParametersOfConvolution = 3;
 class ConvolutionUnit : public Unit {
  public:
   ConvolutionUnit(const ResNetConfig& config, ResNetUnit unit)
-      : unit_(std::move(unit)), all_(unit_.AllConvolutions()), activation_(config.activation) {
-    for (const ResNetTensor& tensor : ParametersOf(config, unit_)) {
-      // transformers': convolutions by kaiming_normal_ over what goes out of them.
-      Init init = Init::Constant(tensor.name.ends_with(".normalization.weight") ? 1 : 0);
-      if (tensor.shape.size() == 4) {
-        const auto fan_out =
-            static_cast<double>(tensor.shape[0] * tensor.shape[2] * tensor.shape[3]);
-        init = Init::Normal(0, std::sqrt(2 / fan_out));
-      }
-      parameters_.push_back({tensor.name, tensor.shape, init, false, tensor.linear()});
-    }
-    for (const ResNetTensor& tensor : BuffersOf(unit_)) {
-      const bool is_variance = tensor.name.ends_with("running_var");
-      buffers_.push_back({tensor.name, tensor.shape, is_variance ? 1.0 : 0.0,
-                          /*whole=*/tensor.name.ends_with("num_batches_tracked")});
-    }
-  }
+      : unit_(std::move(unit)),
+        all_(unit_.AllConvolutions()),
+        activation_(config.activation),
+        parameters_(ParametersOf(config, unit_)),
+        buffers_(BuffersOf(unit_)) {}
 
   std::string name() const override { return unit_.name; }
   // Strides are in no parameter's shape.
@@ -79,8 +66,8 @@ class ConvolutionUnit : public Unit {
  private:
   const std::vector<ResNetConvolution> all_;
   const Activation activation_;
-  std::vector<ParameterSpec> parameters_;
-  std::vector<BufferSpec> buffers_;
+  const std::vector<ParameterSpec> parameters_;
+  const std::vector<BufferSpec> buffers_;
 };
 
 class EmbedderUnit : public ConvolutionUnit {
@@ -110,14 +97,8 @@ class ResidualUnit : public ConvolutionUnit {
 
 class PictureScores : public Unit {
  public:
-  PictureScores(const ResNetConfig& config, const ResNetUnit& unit) : name_(unit.name) {
-    // torch.nn.Linear's.
-    const double bound = 1 / std::sqrt(static_cast<double>(config.hidden.back()));
-    for (const ResNetTensor& tensor : ParametersOf(config, unit)) {
-      const Init init = Init::Uniform(-bound, bound);
-      parameters_.push_back({tensor.name, tensor.shape, init, false, tensor.linear()});
-    }
-  }
+  PictureScores(const ResNetConfig& config, const ResNetUnit& unit)
+      : name_(unit.name), parameters_(ParametersOf(config, unit)) {}
 
   std::string name() const override { return name_; }
   std::vector<ParameterSpec> parameters() const override { return parameters_; }
@@ -128,7 +109,7 @@ class PictureScores : public Unit {
 
  private:
   const std::string name_;
-  std::vector<ParameterSpec> parameters_;
+  const std::vector<ParameterSpec> parameters_;
 };
 
 }  // namespace

@@ -63,6 +63,14 @@ std::string ParameterText(const ParameterDescription& parameter) {
 
 }  // namespace
 
+ParameterDescription Describe(const ParameterSpec& parameter) {
+  ParameterDescription described;
+  described.name = parameter.name;
+  described.shape = parameter.shape;
+  described.linear = parameter.linear;
+  return described;
+}
+
 PackedShape ParameterDescription::packed_shape() const {
   const bool transposed = linear == LinearWeight::kInOut;
   return {packing.format, shape[transposed ? 1 : 0], shape[transposed ? 0 : 1]};

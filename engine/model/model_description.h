@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/model/linear_weight.h"
+#include "engine/model/parameter.h"
 #include "engine/numeric/optimizer.h"
 #include "engine/numeric/packed_matrix.h"
 #include "nlohmann/json.hpp"
@@ -33,6 +33,9 @@ struct ParameterDescription {
   // REQUIRES: it is packed.
   PackedShape packed_shape() const;
 };
+
+// What it describes of a parameter that a unit declares.
+ParameterDescription Describe(const ParameterSpec& parameter);
 
 // Where a parameter is: of units, and of that one's parameters.
 struct ParameterPlace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/model/linear_weight.h"
+#include "engine/model/parameter.h"
 
 namespace spillway {
 

@@ -1,4 +1,4 @@
-// Which parameters a run leaves as they are, by name. Plain values.
+// Selection of frozen parameters by name. Plain values.
 #pragma once
 
 #include <optional>
@@ -9,15 +9,15 @@
 
 namespace spillway {
 
-// Regular expressions (engine/base/name_pattern.h) that are looked for
-// anywhere in a name. A parameter is frozen that `freeze` is found in, and one that `train_only` is
-// given for and not found in; "": not given.
+// Regular expressions (engine/base/name_pattern.h), searched anywhere in a parameter's name. A
+// parameter is frozen if `freeze` matches it, or if `train_only` is given and does not match it.
+// "": not given.
 struct FreezeRule {
   std::string freeze;      // --freeze
   std::string train_only;  // --train-only
-  // In which form the frozen matrices are kept that units multiply by (--base-dtype).
+  // Packed format of the frozen matrices that units multiply by (--base-dtype).
   Packing packing = {};
-  // Those of them that are; none: all.
+  // Names of the packed matrices; none: all of them.
   std::optional<std::set<std::string>> packed = {};
 
   bool empty() const { return freeze.empty() && train_only.empty() && !packing.any(); }

@@ -1,5 +1,5 @@
-// Where a run computes, where its state lives and who moves and updates it. None of these but the
-// device, which computes, changes a number. Plain values.
+// Options for the device, the memory budgets, and the placement, movement and update of state. Only
+// the device affects numbers. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +17,26 @@ enum class UpdateDevice { kAuto, kCpu, kGpu };
 enum class Recompute { kAuto, kAll };
 
 struct PlacementOptions {
-  // "cpu", "cuda", or "auto": a GPU where this build and this machine have one for this run.
+  // "cpu", "cuda", or "auto": a GPU if the build and the machine have one that supports the run.
   std::string device = "cpu";
-  uint64_t device_memory_bytes = 0;  // 0: what the machine has free, less a margin
+  // Hard limits of one rank; 0: the machine's free memory less a margin.
+  uint64_t device_memory_bytes = 0;
   uint64_t host_memory_bytes = 0;
-  std::vector<std::string> swap_paths;
+  std::vector<std::string> swap_paths;  // parents of swap directories; empty: OUTPUT, for commits
   Offload offload_param = Offload::kAuto;
   Offload offload_optimizer = Offload::kAuto;
-  Offload offload_activations = Offload::kAuto;  // kAuto: as far as device memory needs it
+  Offload offload_activations = Offload::kAuto;  // kAuto: only if device memory is short
   UpdateChoice update = UpdateChoice::kAuto;
-  // On a GPU: who updates state that does not live there. kAuto: the plan's clock decides.
+  // With a GPU: the device that updates state that is not on the GPU. kAuto: the faster one in the
+  // simulated step.
   UpdateDevice update_device = UpdateDevice::kAuto;
   Recompute recompute = Recompute::kAuto;
-  // Of immediate updates: the share of units that are updated in the next forward all the
-  // same; none: as the plan's clock finds best.
+  // With immediate updates: the share of units, 0 to 1, that are nevertheless updated in the next
+  // forward. None: the fastest in the simulated step.
   std::optional<double> deferred_share;
   IoEngineOptions io;
-  int update_threads = 0;        // 0: chosen
-  uint64_t tile_parameters = 0;  // 0: the default; tests use small tiles
+  int update_threads = 0;        // update workers; 0: chosen from the free cores
+  uint64_t tile_parameters = 0;  // parameters of a tile; 0: the default; tests use small tiles
 };
 
 }  // namespace spillway

@@ -1,28 +1,28 @@
-// A process among those that train together. Plain values.
+// Options for one rank: a process of several that train together. Plain values.
 #pragma once
 
 #include "engine/numeric/exchange_format.h"
 
 namespace spillway {
 
-// What of the state each rank of a shard group keeps a share of, and not the whole (ZeRO's stages
-// 0 to 3); hybrid: all of it, in groups of ranks that are copies of each other.
+// State that is sharded over the ranks of a shard group: ZeRO's stages 0 to 3. kHybrid: all of it,
+// within groups of ranks that are copies of each other.
 enum class Shard { kNone, kOptimizer, kGradients, kFull, kHybrid };
 
-// More than any run has; with it products of ranks and parameters fit into 64 bits.
+// Upper bound of the number of ranks; products of ranks and parameters then fit into 64 bits.
 inline constexpr int kMostRanks = 1 << 20;
 
 struct RankOptions {
   int rank = 0;
   int ranks = 1;
-  int ranks_here = 1;  // on this machine, whose cores they share
+  int ranks_here = 1;  // ranks on this machine, which share its cores
   Shard shard = Shard::kFull;
-  // Ranks that keep one whole state between them: `ranks`, or 1 with kNone, or fewer with
-  // kHybrid. Divides `ranks`.
+  // Number of ranks that together keep one whole state: 1 with kNone, a divisor of `ranks` with
+  // kHybrid, otherwise `ranks`.
   int shard_group_size = 1;
-  // In which gradients are exchanged; they are summed in fp32 either way.
+  // Format in which gradients are exchanged; sums are fp32 in any case.
   ExchangeFormat communication_format = ExchangeFormat::kFloat32;
-  // How long a rank waits for the others, in any exchange, before the run ends.
+  // Maximum wait for other ranks in an exchange; afterwards the run ends with an error.
   double collective_timeout_seconds = 600;
 };
 

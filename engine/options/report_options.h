@@ -1,4 +1,4 @@
-// What a run tells, and what it is measured by. Plain values.
+// Options for logs, evaluation, reports and traces, and limits of written bytes. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -12,38 +12,38 @@ namespace spillway {
 // --trace and --trace-steps.
 struct TraceOptions {
   std::string path;        // empty: no file
-  int64_t first_step = 0;  // 0: the first that this process takes
-  int64_t steps = 10;
+  int64_t first_step = 0;  // 0: the first step of this process
+  int64_t steps = 10;      // number of recorded steps
 };
 
-// How much data there is to learn from, or to evaluate on.
+// Size of the training or evaluation data.
 struct DatasetSize {
-  std::string unit = "samples";  // what its samples are: "windows", "texts", "pictures", ...
-  int64_t samples = 0;           // 0: there is no such data, or nobody has said
-  int64_t tokens = 0;            // that the model reads of all of them; 0: it reads no tokens
-  int64_t labels = 0;            // that count in the loss; 0: not counted
+  std::string unit = "samples";  // kind of sample: "windows", "texts", "pictures", ...
+  int64_t samples = 0;           // 0: no such data, or unknown
+  int64_t tokens = 0;            // tokens that the model reads in all samples; 0: none
+  int64_t labels = 0;            // labels that count in the loss; 0: not counted
 };
 
 struct ReportOptions {
   RunOrigin origin;
   DatasetSize data_size, evaluation_size;
-  std::string data_name;        // the files, for messages; "": none are known
-  std::string evaluation_data;  // digest of the held-out data: which evaluations compare
+  std::string data_name;        // names of the files, for messages; "": unknown
+  std::string evaluation_data;  // digest of the held-out data: only equal ones are compared
 
-  bool explain = false;  // the log has the whole plan, line by line
+  bool explain = false;  // log the whole plan with explanations
 
-  int64_t eval_every = 0;         // 0: only at the end, when there is evaluation data
-  double eval_part = 0;           // above 0: eval_every becomes this part of the run's steps
+  int64_t eval_every = 0;         // steps; 0: only at the end, if there is evaluation data
+  double eval_part = 0;           // if > 0, eval_every becomes this fraction of the run's steps
   bool eval_every_epoch = false;  // eval_every becomes an epoch's steps
-  std::string metric = "loss";    // by which one is the best: of MeasureKinds
+  std::string metric = "loss";    // measure that decides the best evaluation, of MeasureKinds
 
   std::string tensorboard;  // directory for event files; empty: none
 
   TraceOptions trace;
 
-  // What the run may write to its drives in all its processes; 0: no limit.
+  // Limit of the bytes written to the run's drives by all its processes; 0: none.
   uint64_t max_bytes_written = 0;
-  double drive_bytes_per_day = kDriveBytesPerDay;  // what a drive is rated to be written
+  double drive_bytes_per_day = kDriveBytesPerDay;  // rated bytes a drive may be written a day
 };
 
 }  // namespace spillway

@@ -11,35 +11,35 @@
 
 namespace spillway {
 
-// A setting that a run was given anew while it went on.
+// A setting that a resume changed.
 struct RunChange {
-  int64_t step = 0;  // the first that was taken with it
-  std::string name;  // as the run's identity has it (engine/run/run_state.h): "lr"
+  int64_t step = 0;  // first step with the new value
+  std::string name;  // name in the run's identity (engine/run/run_state.h): "lr"
   std::string from, to;
 
   friend bool operator==(const RunChange&, const RunChange&) = default;
 };
 
-// "lr 0.0001 instead of 5e-05".
+// The change in words: "lr 0.0001 instead of 5e-05".
 std::string Describe(const RunChange& change);
-// [{step, name, from, to}].
+// JSON list of {step, name, from, to}.
 nlohmann::json ToJson(const std::vector<RunChange>& changes);
 
-// The names that --allow-change takes, in the order in which they are listed.
+// The names that --allow-change accepts, in their order in help and messages.
 const std::vector<std::string>& ChangeableNames();
 
-// By which of them the value `name` of a run's identity may change; "": by none.
+// The name of ChangeableNames that permits a change of `name` of a run's identity; "": none.
 absl::string_view ChangeableBy(absl::string_view name);
 
-// What to do where a loss or gradient is not finite: what --resume may change, and what only
-// another run can.
+// Advice for a loss or gradient that is not finite: settings that --resume may change, and settings
+// that need another run.
 std::string NotFiniteRemedy(DType dtype);
 
-// Where the samples of steps are counted from: a run that takes more or fewer of them a step than
-// before goes on with the first that it has not taken.
+// Start of the count of samples. A run that changes its samples a step continues with the first
+// sample that it has not used.
 struct SampleCursor {
-  int64_t step = 0;     // steps behind it,
-  int64_t samples = 0;  // which have taken so many of all epochs' samples
+  int64_t step = 0;     // completed steps
+  int64_t samples = 0;  // samples used by them, over all epochs
 };
 
 }  // namespace spillway

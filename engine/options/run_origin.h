@@ -1,4 +1,4 @@
-// Which program a run is computed by, and with which words it was started. Plain values.
+// The program that computes a run, and its command line. Plain values.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@ namespace spillway {
 
 struct RunOrigin {
   std::string version;  // "0.1.0"
-  std::string commit;   // of the sources, 12 digits, with "+" if they were changed; "unknown"
+  std::string commit;   // of the sources: 12 digits, with "+" if they were changed, or "unknown"
   std::string build;    // "Release, GCC 12.2.0, without CUDA"
-  std::vector<std::string> arguments;  // the command line, from the program's name on
+  std::vector<std::string> arguments;  // command line with the program's name
 };
 
 }  // namespace spillway

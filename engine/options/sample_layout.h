@@ -1,15 +1,14 @@
-// What makes one row of a batch.
+// Layout of samples in the rows of a batch (--samples).
 #pragma once
 
 namespace spillway {
 
 enum class SampleLayout {
-  // Not said: pairs and conversations are padded, texts are windows; a run that is resumed goes on
-  // as it began.
+  // Default: pairs and conversations are padded, texts are windows; a resumed run keeps its layout.
   kByData,
-  kWindows,  // so many tokens of the sequence that all tokens make
+  kWindows,  // a fixed number of tokens of the concatenated data
   kPadded,   // one line of a .jsonl
-  kPacked,   // whole lines, as many as have room
+  kPacked,   // as many whole lines as fit
 };
 
 }  // namespace spillway

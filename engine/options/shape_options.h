@@ -1,4 +1,5 @@
-// What a run computes: its batches and steps, arithmetic, optimizer and schedule. Plain values.
+// Options that affect the numbers of a run: batches, steps, arithmetic, optimizer and schedule.
+// Plain values.
 #pragma once
 
 #include <cstdint>
@@ -19,39 +20,39 @@ namespace spillway {
 enum class SampleOrder { kShuffle, kSequential };
 
 struct ShapeOptions {
-  int64_t micro_batch = 1;  // these two are each rank's
-  int64_t accumulate = 1;
-  int64_t steps = 0;  // total; resolved from epochs where that was given; 0: epochs decides
+  int64_t micro_batch = 1;  // samples computed at once, on each rank
+  int64_t accumulate = 1;   // micro-batches of a step, on each rank
+  int64_t steps = 0;        // total, also on resume; 0: computed from `epochs`
   double epochs = 1;
-  SampleCursor cursor;  // of a run that goes on: that of its commit
+  SampleCursor cursor;  // of a resumed run: its commit's
   uint64_t seed = 42;
   SampleOrder order = SampleOrder::kShuffle;
   DType dtype = DType::kBFloat16;
-  // In which matrices are multiplied: the dtype or fp32. None: as suits this machine
+  // Precision of matrix products: `dtype` or fp32. None: chosen for this machine
   // (engine/machine/compute_precision.h).
   std::optional<DType> compute;
-  std::string compute_reason;  // why `auto` chose it, for people; "": nothing is to be said
-  bool layers_in_fp8 = false;  // but those of layers in 8 bits (engine/torch/float8_product.h)
-  int threads = 0;             // compute threads; 0: the cores
+  std::string compute_reason;  // explanation of an automatic choice, for the log; "": none
+  bool layers_in_fp8 = false;  // layers' products in 8 bits (engine/torch/float8_product.h)
+  int threads = 0;             // LibTorch's threads; 0: the number of cores
 
   OptimizerSpec optimizer;
   ScheduleSpec schedule;
-  double clip = 1.0;  // 0: none
-  // The part of a label that all classes share, in training and evaluation; of models that make
-  // texts.
+  double clip = 1.0;  // limit of the global gradient norm; 0: none
+  // Fraction of each label that is distributed over all classes, in training and evaluation; for
+  // models that generate texts.
   double label_smoothing = 0;
   LossScaleSpec loss_scale;
 
-  FreezeRule freeze;  // what is not trained
+  FreezeRule freeze;  // untrained parameters
 
-  // What must be the same on resume, as (name, value): model, data, tokenizer, ...
-  // The engine adds its own (dtype, batch shape, seed, optimizer, schedule, threads).
+  // (name, value) pairs that must be equal on resume: model, data, tokenizer, ... The engine adds
+  // dtype, batch shape, seed, optimizer, schedule and threads.
   std::vector<std::pair<std::string, std::string>> identity;
 
   Products products() const {
     return {compute == DType::kFloat32 && dtype != DType::kFloat32, layers_in_fp8};
   }
-  // "bf16": ComputeName.
+  // Name of the precision, for example "bf16"; see ComputeName.
   std::string compute_name() const {
     return ComputeName(compute.value_or(dtype), dtype, layers_in_fp8);
   }

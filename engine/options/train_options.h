@@ -1,5 +1,5 @@
-// Everything a run is told, resolved: flags, then the config file, then defaults
-// (engine/config/run_config.h does that). What needs but a part is given that. Plain values.
+// All options of a training run. engine/config/run_config.h resolves them for the program: flags
+// win over the config file, the file over defaults. Plain values.
 #pragma once
 
 #include <string>
@@ -14,17 +14,19 @@
 namespace spillway {
 
 struct TrainOptions : ShapeOptions, PlacementOptions, CommitOptions, RankOptions, ReportOptions {
-  std::string output;  // OUTPUT
+  std::string output;  // the run's directory, OUTPUT
 
+  // Samples of one step, all ranks together.
   int64_t global_batch() const { return micro_batch * accumulate * ranks; }
-  // The samples, of all epochs, that come before those of `step` (from 1).
+  // Number of samples, over all epochs, before those of `step` (>= 1).
   int64_t SamplesBefore(int64_t step) const {
     return cursor.samples + (step - 1 - cursor.step) * global_batch();
   }
 };
 
-// kInvalidArgument that names the first number no run can do with, such as a micro-batch of none.
-// What has a check of its own (optimizer, schedule, loss scale, ...) is not looked at.
+// kInvalidArgument for the first number that no run can have, such as a micro-batch of 0; the
+// message names it. Options with their own checks (optimizer, schedule, loss scale, ...) are
+// excluded.
 absl::Status ValidateTrainOptions(const TrainOptions& options);
 
 }  // namespace spillway

@@ -14,7 +14,7 @@ constexpr absl::string_view kHelloWords = "spillway ranks 2";
 constexpr size_t kJobBytes = 16;
 constexpr size_t kProofFields = kProofBytes - kDigestBytes;
 static_assert(kHelloWords.size() + 32 == kHelloBytes);
-static_assert(4 + 4 + kJobBytes + kMostConversationBytes == kProofFields);
+static_assert(4 + 4 + kJobBytes + kMostChannelNameBytes == kProofFields);
 static_assert(4 + kDigestBytes == kAnswerBytes);
 
 void AppendNumber(uint32_t number, std::string* out) {
@@ -50,7 +50,7 @@ bool IsHello(absl::string_view hello) {
 std::string MakeProof(const RankIdentity& identity, absl::string_view caller_hello,
                       absl::string_view listener_hello, const RankCaller& caller) {
   SPILLWAY_CHECK(!caller.conversation.empty() &&
-                 caller.conversation.size() <= kMostConversationBytes);
+                 caller.conversation.size() <= kMostChannelNameBytes);
   std::string proof;
   AppendNumber(static_cast<uint32_t>(caller.rank), &proof);
   AppendNumber(static_cast<uint32_t>(identity.world), &proof);

@@ -37,12 +37,12 @@ enum class Admission : uint32_t {
 inline constexpr size_t kHelloBytes = 48;
 inline constexpr size_t kProofBytes = 88;
 inline constexpr size_t kAnswerBytes = 36;
-inline constexpr size_t kMostConversationBytes = 32;
+inline constexpr size_t kMostChannelNameBytes = 32;
 
 // What a caller says about itself.
 struct RankCaller {
   int rank = 0;
-  std::string conversation;  // REQUIRES: 1 to kMostConversationBytes bytes, none of them 0
+  std::string conversation;  // REQUIRES: 1 to kMostChannelNameBytes bytes, none of them 0
 };
 
 std::string MakeHello();

@@ -128,7 +128,11 @@ absl::StatusOr<std::vector<RankAddress>> ResolveRankHost(const std::string& host
   std::future<Found> found = look.get_future();
   std::thread(std::move(look)).detach();
   while (found.wait_for(std::chrono::milliseconds(kSliceMs)) != std::future_status::ready) {
-    RETURN_IF_ERROR(wait.Check());
+    const absl::Status goes_on = wait.Check();
+    if (absl::IsDeadlineExceeded(goes_on)) {
+      return absl::UnavailableError("looking the name up takes too long");
+    }
+    RETURN_IF_ERROR(goes_on);
   }
   return found.get();
 }

@@ -33,7 +33,8 @@ struct RankAddress {
 };
 
 // The addresses of a name, or of an address in numbers. The lookup runs on a thread of its own,
-// which is left behind where `wait` ends first. kUnavailable: there is none, and why.
+// which is left behind where `wait` ends first. kUnavailable: there is none, or none was found
+// before the deadline, and why.
 absl::StatusOr<std::vector<RankAddress>> ResolveRankHost(const std::string& host, int port,
                                                          const RankWait& wait);
 

@@ -49,21 +49,19 @@ absl::Status MakePipe(UniqueFd* read, UniqueFd* write) {
   return absl::OkStatus();
 }
 
-// A socket that is bound to a free port of 127.0.0.1.
-absl::StatusOr<UniqueFd> BindFreePort(int* port) {
-  UniqueFd bound(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  if (bound.get() < 0 ||
-      bind(bound.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
-      getsockname(bound.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    return ErrnoStatus(errno, "find a free port on 127.0.0.1 for --ranks");
-  }
-  *port = ntohs(address.sin_port);
+// A socket bound to this port of 127.0.0.1, to any free one where it is 0. One asked for by its
+// number can be had several times, as long as nobody listens at it (SO_REUSEADDR).
+absl::StatusOr<UniqueFd> BindLoopback(int port) {
+  sockaddr_in loopback = {};
+  loopback.sin_family = AF_INET;
+  loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const RankAddress address = {
+      std::string(reinterpret_cast<const char*>(&loopback), sizeof(loopback))};
+  int error = 0;
+  absl::StatusOr<UniqueFd> bound = BindRankSocket(address.WithPort(port), &error);
+  if (!bound.ok()) return ErrnoStatus(error, "find a free port on 127.0.0.1 for --ranks");
   // Without a loopback network ranks would try to connect until --collective-timeout.
-  RETURN_IF_ERROR(CheckLoopback(OwnRankAddress(bound.get())));
+  RETURN_IF_ERROR(CheckLoopback(OwnRankAddress(bound->get())));
   return bound;
 }
 
@@ -127,7 +125,9 @@ class Spawner {
 
   absl::Status Start() {
     if (signals_.fd() < 0) return ErrnoStatus(errno, "make a signalfd for --ranks");
-    ASSIGN_OR_RETURN(socket_, BindFreePort(&port_));
+    ASSIGN_OR_RETURN(held_, BindLoopback(0));
+    port_ = OwnRankAddress(held_.get()).port();
+    ASSIGN_OR_RETURN(socket_, BindLoopback(port_));
     for (int rank = 0; rank < options_.ranks; ++rank) {
       RETURN_IF_ERROR(StartRank(rank));
       socket_ = UniqueFd();  // rank 0 has it
@@ -327,6 +327,9 @@ class Spawner {
   // Of this run alone, whatever the environment has: its ranks are all started here.
   const std::string secret_ = NewRankSecret();
   int port_ = 0;
+  // Bound to it and never listened at, for as long as any rank lives: where rank 0 dies, no other
+  // program gets its port, which the other ranks would then take for rank 0.
+  UniqueFd held_;
   UniqueFd socket_;  // bound to it, until rank 0 has it
   std::vector<std::unique_ptr<Child>> children_;
   std::map<int, double> forwarded_;  // when each signal was passed on last

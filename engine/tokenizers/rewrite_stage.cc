@@ -16,7 +16,7 @@ constexpr size_t kRewriteBytes = 64 << 10;
 absl::Status CheckTextGrowth(uint64_t given_bytes, uint64_t made_bytes) {
   constexpr uint64_t kMostTimes = 64;
   if (made_bytes <= kMostTimes * given_bytes + kMaxHeldBytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
+  return absl::InvalidArgumentError(
       "the tokenizer's normalizer makes far more text than it is given");
 }
 
@@ -31,7 +31,7 @@ absl::StatusOr<std::string> RewriteAll(const std::vector<Rewrite>& rewrites, std
         rewrite(text, {.begins_text = true, .begins = true, .ends = true}, &out).status());
     RETURN_IF_ERROR(CheckTextGrowth(given_bytes, out.size()));
     if (out.size() > most_bytes) {
-      return absl::ResourceExhaustedError(
+      return absl::InvalidArgumentError(
           absl::StrCat("the tokenizer's normalizer makes more than ", most_bytes, " bytes of it"));
     }
     text = std::move(out);

@@ -28,17 +28,17 @@ struct TextPlace {
 using Rewrite = std::function<absl::StatusOr<size_t>(absl::string_view text, const TextPlace& place,
                                                      std::string* out)>;
 
-// kResourceExhausted where rewrites have made far more text than they were given: normalizers that
+// kInvalidArgument where rewrites have made far more text than they were given: normalizers that
 // follow one another may each make it a thousand times as long.
 absl::Status CheckTextGrowth(uint64_t given_bytes, uint64_t made_bytes);
 
-// A text through all of them, as one segment. kResourceExhausted where one of them makes more than
+// A text through all of them, as one segment. kInvalidArgument where one of them makes more than
 // `most_bytes`, or than CheckTextGrowth allows; kCancelled at a StopSignal.
 absl::StatusOr<std::string> RewriteAll(const std::vector<Rewrite>& rewrites, std::string text,
                                        size_t most_bytes = std::numeric_limits<size_t>::max());
 
 // Rewrites each segment by itself. A stretch of more than kMaxHeldBytes that `rewrite` can't
-// take is cut there. kResourceExhausted as of CheckTextGrowth, kCancelled at a StopSignal.
+// take is cut there. kInvalidArgument as of CheckTextGrowth, kCancelled at a StopSignal.
 class RewriteStage : public TextStage {
  public:
   // As StageMaker.

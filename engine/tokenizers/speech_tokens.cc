@@ -88,7 +88,7 @@ SpeechTokens SpeechTokens::Of(const Tokenizer& tokenizer, std::optional<bool> mu
   return found;
 }
 
-absl::StatusOr<std::vector<int64_t>> SpeechTokens::Prefix(const SpeechTask& task) const {
+absl::StatusOr<std::vector<int64_t>> SpeechTokens::Prefix(const SpeechMode& task) const {
   std::vector<int64_t> prefix;
   const std::string code = CodeOf(task.language);
   if (!task.language.empty() && code.empty()) {

@@ -14,7 +14,7 @@
 namespace spillway {
 
 // What is to be made of a sound.
-struct SpeechTask {
+struct SpeechMode {
   std::string language;     // a code or a name, "de" or "german"; "": not said
   bool translates = false;  // into English, and not written down in its own language
   bool timestamps = false;  // says when what is said begins and ends
@@ -34,7 +34,7 @@ class SpeechTokens {
   // What a text begins with behind the start token: language, task and whether there are times, as
   // far as the model knows such tokens. kInvalidArgument for a language that it does not know, none
   // where it knows several, and for what only those that know several can do.
-  absl::StatusOr<std::vector<int64_t>> Prefix(const SpeechTask& task) const;
+  absl::StatusOr<std::vector<int64_t>> Prefix(const SpeechMode& task) const;
 
   // [language] its code and token.
   const std::vector<std::pair<std::string, int64_t>>& languages() const { return languages_; }

@@ -26,7 +26,7 @@ class TokenDecoder {
   // Tokens are bytes in ByteLevel's alphabet, and nothing else is done to them.
   bool is_byte_level() const { return byte_level_; }
 
-  // Valid UTF-8 of valid UTF-8. kResourceExhausted where a Replace makes far more text than there
+  // Valid UTF-8 of valid UTF-8. kInvalidArgument where a Replace makes far more text than there
   // was; kCancelled at a StopSignal.
   absl::StatusOr<std::string> Decode(std::vector<std::string> tokens) const;
 

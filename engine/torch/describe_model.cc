@@ -73,9 +73,7 @@ absl::StatusOr<ModelDescription> DescribeModel(const Model& model, const FreezeR
     UnitDescription described;
     described.name = unit.name();
     for (const ParameterSpec& spec : unit.parameters()) {
-      ParameterDescription parameter{spec.name, spec.shape};
-      parameter.linear = spec.linear;
-      described.parameters.push_back(std::move(parameter));
+      described.parameters.push_back(Describe(spec));
       if (spec.frozen) frozen.insert(spec.name);
       names.insert(spec.name);
     }

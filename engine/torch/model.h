@@ -1,28 +1,27 @@
-// The public header: bring any model, data and loss, and train it through the
-// swap engine. Nothing in the engine knows more about a model than this.
+// The public interface for models: a model, its data and its loss, trained by the swap engine. The
+// engine knows nothing else about a model.
 //
-//   A model is a list of units (layers) and a loss unit that ends it. A unit
-//   declares its parameters and computes a forward; it owns no tensors. The
-//   engine holds the parameters wherever the plan says, brings them before the
-//   unit is needed, runs forwards and recomputed backwards unit by unit, and
-//   updates each unit's state tile by tile.
+//   A model is a list of units (layers) and a loss unit that ends it. A unit declares its
+//   parameters and computes a forward; it owns no tensors. The engine keeps the parameters where
+//   the plan says, fetches them before the unit needs them, runs forwards and recomputed backwards
+//   unit by unit, and updates each unit's state tile by tile.
 //
-// What a unit must be: a pure function of (parameters, input, context). It may
-// be called several times for the same input (recompute) and must then compute
-// the same bits: it changes nothing that it is given in place but buffers, and
-// random numbers are the context's, not LibTorch's. State that changes in forward
-// (BatchNorm's running statistics) is declared as buffers, which the context has:
-// they change once a micro-batch, and a recompute gets them as the first forward
-// found them.
+// A unit must be a pure function of (parameters, input, context). The engine may call it several
+// times for one input (recompute), and each call must compute the same bits. Therefore a unit
+// changes no argument in place except buffers, and draws random numbers only from its context, not
+// from LibTorch. State that the forward changes (BatchNorm's running statistics) is declared as
+// buffers; the context provides them. Buffers change once for each micro-batch, and a recompute
+// gets the values that the first forward started with.
 //
-// Before step 1 a dry run computes the first micro-batch (or Dataset::Largest)
-// with weights of each parameter's Init (of large ones the first 65,521 values
-// again and again; zero where packed), whatever weights are given. Its loss may be
-// anything.
+// Before step 1 a dry run computes the first micro-batch (or Dataset::Largest). Its weights come
+// from each parameter's Init, whatever weights are given: large parameters repeat their first
+// 65,521 values, packed ones are zero. The loss of the dry run may have any value.
 //
-// examples/train_cnn.cc is a complete use in two pages, and
-// examples/train_resnet_cifar.cc one with buffers. All calls come from the
-// compute thread.
+// Threads: the engine makes all calls from the compute thread. Errors: an exception thrown by a
+// unit, a loss or a dataset ends the run with kInternal and its message; methods of UnitContext
+// throw c10::Error if their arguments violate what their comments require.
+//
+// Examples: examples/train_cnn.cc (two pages), examples/train_resnet_cifar.cc (with buffers).
 //
 // Large because it is all that the author of a model has to know, in one file.
 #pragma once
@@ -40,94 +39,57 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/machine/compute_precision.h"
-#include "engine/model/linear_weight.h"
+#include "engine/model/parameter.h"
 #include "engine/numeric/packed_matrix.h"
 #include "engine/numeric/quality.h"
 
 namespace spillway {
 
-// How a parameter starts when no weights are given. Values come from a
-// counter-based generator keyed by (seed, parameter, element), so they do not
-// depend on tiles, order or placement.
-struct Init {
-  enum class Kind { kConstant, kNormal, kUniform, kWaves };
-  Kind kind = Kind::kConstant;
-  double a = 0;  // constant: the value; normal: mean; uniform: low
-  double b = 0;  // normal: standard deviation; uniform: high
-  // Of a matrix: this row is zero, as torch::nn::Embedding's of its padding index; -1: none.
-  int64_t zero_row = -1;
-
-  static Init Constant(double value) { return {Kind::kConstant, value}; }
-  static Init Normal(double mean, double std) { return {Kind::kNormal, mean, std}; }
-  static Init Uniform(double low, double high) { return {Kind::kUniform, low, high}; }
-  // [positions, width]: a row of sines and one of cosines beside it, of lengths from 2 pi to 10,000
-  // times that ("Attention Is All You Need", section 3.5, as Whisper orders them). Width is even.
-  static Init Waves() { return {Kind::kWaves}; }
-};
-
-struct ParameterSpec {
-  // Unique in the model; the name under which it is loaded, exported and digested.
-  std::string name;
-  std::vector<int64_t> shape;  // empty: a scalar
-  Init init;
-  bool frozen = false;  // it is read, and never updated
-  // How UnitContext::Linear or Convolve multiplies by it, if one does: then an adapter can be put
-  // beside it (LoRA: engine/torch/adapted_model.h).
-  LinearWeight linear = LinearWeight::kNone;
-};
-
-// A tensor in fp32 that forwards change, such as a running mean: see UnitContext::buffers().
-struct BufferSpec {
-  std::string name;            // as a parameter's
-  std::vector<int64_t> shape;  // empty: a scalar
-  double init = 0;             // of every element, where no weights are loaded
-  // It holds whole numbers, of magnitudes below 2^24: files have it as int64.
-  bool whole = false;
-};
-
-// A parameter of another unit that this unit reads too (a tied weight). Its
-// gradients from both uses are summed in fp32 and rounded once.
+// A parameter of another unit that this unit also reads (a tied weight). The gradients of both uses
+// are summed in fp32 and rounded once.
 struct BorrowedParameter {
   int unit = 0;       // position in Model::units
   int parameter = 0;  // position in that unit's parameters()
 };
 
+// One micro-batch.
 struct Batch {
   torch::Tensor inputs;  // [samples, ...]
-  torch::Tensor labels;  // [samples, ...] int64, or fp32 where they are numbers
-  // Whatever else a sample has (masks, the other side of a pair), by name; [samples, ...].
+  torch::Tensor labels;  // [samples, ...] int64, or fp32 for regression
+  // Other tensors of the samples by name (masks, the other side of a pair); [samples, ...].
   std::map<std::string, torch::Tensor> fields = {};
-  // Lengths of the texts that samples hold one after another, the first sample's first: each fills
-  // its row. Nothing of one text reaches another. Empty: every sample is one text.
+  // Packed samples: lengths of the texts in all samples, in order; the lengths of a sample sum to
+  // its row. Texts do not attend to each other. Empty: every sample is one text.
   std::vector<int64_t> texts = {};
-  // Tokens that the model reads, in all samples together and without padding; 0 where it reads
-  // something else. They are only counted.
+  // Number of tokens that the model reads in all samples, without padding; 0 if it reads no tokens.
+  // Used for metrics only.
   int64_t tokens = 0;
 
-  // One of `fields`. Throws where there is none of the name.
+  // The field of this name. Throws if there is none.
   const torch::Tensor& field(const std::string& name) const;
 };
 
-// What is added to a product with a frozen matrix W: scale * B A, as if W were their sum.
+// A LoRA adapter of a frozen matrix W: products with W use W + scale * B A.
 struct LinearAdapter {
   torch::Tensor weight;  // W
-  // [rank, in], [out, rank]; of a convolution [rank, in, h, w], [out, rank, 1, 1]
+  // Linear: A [rank, in], B [out, rank]. Convolution: A [rank, in, h, w], B [out, rank, 1, 1].
   torch::Tensor a, b;
   double scale = 1;
-  double dropout = 0;  // of what A reads
-  int site = 0;
+  double dropout = 0;  // probability, applied to A's input
+  int site = 0;        // site of that dropout, see UnitContext::Dropout
 };
 
-// A frozen matrix that is kept packed (--base-dtype).
+// A frozen matrix that is kept quantised (--base-dtype).
 struct PackedMatrix {
-  torch::Tensor stand_in;  // what the unit is given for it: its shape, and NaN everywhere
+  torch::Tensor stand_in;  // the unit's parameter: the matrix's shape, filled with NaN
   torch::Tensor bytes;     // [shape.bytes()] uint8
   PackedShape shape;       // [out, in]
 };
 
-// What a forward may know besides its input.
+// Everything besides its input that a forward may use.
 class UnitContext {
  public:
+  // `samples` has the number of each sample of the micro-batch within the global batch.
   UnitContext(uint64_t seed, int64_t step, int unit, std::vector<int64_t> samples, bool training,
               Products products = {})
       : seed_(seed),
@@ -137,44 +99,46 @@ class UnitContext {
         training_(training),
         products_(products) {}
 
+  // False in evaluation and generation.
   bool training() const { return training_; }
 
-  // x [..., in] @ weight [out, in]^T + bias [out] (undefined: none): torch::linear, but that it and
-  // its gradients are multiplied in the precision of --compute (in fp8 not what is kept packed, and
-  // no adapter). All of one dtype, weight of any strides. (A unit that calls torch::linear itself
-  // is multiplied in its tensors' dtype.) The result has the part of an adapter of `weight`, where
-  // there is one; if that has dropout, x's first dimension must be samples. Of a matrix that is
-  // kept packed `weight` is but the name: this is the only way to multiply by it.
+  // torch::linear: x [..., in] @ weight [out, in]^T + bias [out] -> [..., out]; an undefined bias
+  // is none. All have one dtype; weight may have any strides. The product and its gradients use
+  // the precision of --compute (fp8 excludes packed matrices and adapters); a unit that calls
+  // torch::linear itself multiplies in its tensors' dtype. The result includes the adapter of
+  // `weight`, if there is one; if that has dropout, the first dimension of x must be samples. For
+  // a packed matrix, `weight` only identifies it, and this method is the only way to multiply by
+  // it: the whole matrix, not a part. Throws if the shapes do not match.
   torch::Tensor Linear(const torch::Tensor& x, const torch::Tensor& weight,
                        const torch::Tensor& bias = {}) const;
 
-  // x [samples, in, height, width], weight [out, in, h, w]: torch::conv2d without a bias, with
-  // `padding` zeros on all sides, multiplied as Linear is and with its adapter likewise.
+  // torch::conv2d without bias: x [samples, in, height, width], weight [out, in, h, w], with
+  // `padding` zeros on every side. Precision and adapter as in Linear.
   torch::Tensor Convolve(const torch::Tensor& x, const torch::Tensor& weight, int64_t stride,
                          int64_t padding) const;
 
-  // A loss of the unit's own, such as how unevenly a router deals: one fp32 number, added to what
-  // LossSum gives of the same micro-batch, divided by the step's labels and scaled with it. So a
-  // mean is multiplied by labels() first. Differentiable in all that Forward is. A forward that is
-  // computed anew must add the same. In evaluation it is part of the loss too.
+  // Adds a loss of the unit, for example to balance a router: one fp32 number, differentiable in
+  // all that Forward is. It is added to LossSum of the same micro-batch, divided by the step's
+  // labels and scaled with it, so multiply a mean by labels() first. A recomputed forward must add
+  // the same value. In evaluation it is part of the loss too. Throws if it is not one fp32 number.
   void AddLoss(const torch::Tensor& loss) const;
 
-  // Labels of the micro-batch that count in its loss.
+  // Number of labels of the micro-batch that count in its loss.
   int64_t labels() const { return labels_; }
 
-  // Whether that is fp32 although tensors are of 16 bits: for a unit's other products.
+  // Whether products use fp32 although tensors have 16 bits; for products outside of Linear.
   bool fp32_products() const { return products_.in_fp32; }
 
-  // Batch::field of the micro-batch.
+  // Batch::field of the micro-batch. Throws if there is none of this name.
   const torch::Tensor& field(const std::string& name) const;
 
-  // The outputs that Unit::reads() names, in its order. Differentiable.
+  // The outputs of the units that Unit::reads() names, in its order. Differentiable.
   const std::vector<torch::Tensor>& values() const { return values_; }
 
-  // Those that Unit::buffers() names, in its order. A training forward may change them in place,
-  // micro-batch by micro-batch in order; one that is computed anew for the backward gets copies of
-  // what the first one began with, so that it computes the same, and they are changed once. In
-  // evaluation they are only read. Of several ranks the first one's are everybody's after a step.
+  // The buffers that Unit::buffers() declares, in its order, fp32. A training forward may change
+  // them in place, micro-batch by micro-batch in order. A recompute gets copies of the values that
+  // the first forward started with, and its changes are discarded. In evaluation they are
+  // read-only. With several ranks, all take the first rank's values after a step.
   const std::vector<torch::Tensor>& buffers() const { return buffers_; }
   UnitContext WithBuffers(std::vector<torch::Tensor> buffers) const {
     UnitContext with = *this;
@@ -182,7 +146,7 @@ class UnitContext {
     return with;
   }
 
-  // The same with a place for what AddLoss is given. Without one it is dropped.
+  // A copy that appends the losses of AddLoss to `losses`; without it they are dropped.
   UnitContext WithLosses(std::vector<torch::Tensor>* losses, int64_t labels) const {
     UnitContext with = *this;
     with.losses_ = losses;
@@ -190,21 +154,22 @@ class UnitContext {
     return with;
   }
 
-  // The same with adapters of some of the unit's matrices.
+  // A copy with adapters for some of the unit's matrices.
   UnitContext WithAdapters(std::vector<LinearAdapter> adapters) const {
     UnitContext with = *this;
     with.adapters_ = std::move(adapters);
     return with;
   }
 
-  // The same with some of its matrices packed.
+  // A copy with some of the unit's matrices packed.
   UnitContext WithPacked(std::vector<PackedMatrix> packed) const {
     UnitContext with = *this;
     with.packed_ = std::move(packed);
     return with;
   }
 
-  // The same with what the unit reads. `batch` outlives it; null: there are no fields.
+  // A copy with the micro-batch and the values that the unit reads. `batch` outlives the copy;
+  // null: there are no fields.
   UnitContext With(const Batch* batch, std::vector<torch::Tensor> values) const {
     UnitContext with = *this;
     with.batch_ = batch;
@@ -213,24 +178,24 @@ class UnitContext {
   }
   const Batch* batch() const { return batch_; }
 
-  // Batch::texts of the micro-batch; empty where there is none.
+  // Batch::texts of the micro-batch; empty without a batch.
   const std::vector<int64_t>& texts() const;
 
-  // The same for x [1, ...], of which the `row`-th sample is all.
+  // A copy for x [1, ...] that holds only the `row`-th sample.
   UnitContext ForSample(int64_t row) const;
 
-  // Dropout on x [samples, ...] with probability p; the identity in evaluation.
-  // Masks are keyed by (seed, step, sample, unit, site): the same on recompute and
-  // in any placement, different for everything else. `site` tells the dropouts of
-  // one unit apart. Floating dtypes; result has x's shape and dtype, and is x scaled
-  // by 1/(1-p), rounded once, where kept. Nothing is saved for backward.
+  // Dropout on x [samples, ...] of a floating dtype with probability p in [0, 1); the identity in
+  // evaluation. Masks are keyed by (seed, step, sample, unit, site): equal in a recompute and in
+  // every placement. `site` distinguishes the dropouts of one unit. The result has x's shape and
+  // dtype; kept elements are scaled by 1 / (1 - p) and rounded once. Saves nothing for backward.
+  // Throws if the first dimension of x is not samples, or p is out of range.
   torch::Tensor Dropout(const torch::Tensor& x, double p, int site) const;
 
-  // 64 random bits for the `row`-th sample of the micro-batch, keyed as a mask of Dropout, and by
-  // `index`: for what else a unit draws.
+  // 64 random bits for the `row`-th sample of the micro-batch, keyed like a mask of Dropout and by
+  // `index`; for other random choices of a unit.
   uint64_t RandomBits(int64_t row, int site, uint64_t index) const;
 
-  // Numbers of the samples of this micro-batch within the global batch.
+  // Number of each sample of the micro-batch within the global batch.
   const std::vector<int64_t>& samples() const { return samples_; }
 
  private:
@@ -249,70 +214,72 @@ class UnitContext {
   int64_t labels_ = 0;
 };
 
-// Where a text stands while it is generated: a unit is given its positions
-// [first, first + T) and has seen all before them.
+// Progress of a text during generation: the unit gets positions [first, first + T) and has seen
+// all earlier ones.
 struct TextPosition {
   int64_t first = 0;
-  // [source + positions, KeptPerPosition()] in the run's dtype, the unit's own: rows before
-  // source + first are as it left them. Undefined where it keeps nothing.
+  // The unit's cache: [source + positions, KeptPerPosition()] in the run's dtype. Rows before
+  // source + first are as the unit left them. Undefined if KeptPerPosition() is 0.
   torch::Tensor kept;
-  // Of a model with an encoder: positions of what that has made of the text's source, [1, source,
-  // ...]. It is among the context's values where first is 0, and undefined later: what a unit needs
-  // of it it keeps in the first so many rows, which it fills then.
+  // Number of encoder positions of the text's source, for a model with an encoder. The encoder's
+  // output [1, source, ...] is among the context's values if first is 0, and undefined later. The
+  // unit then fills the first `source` rows of `kept` with what it needs of the source.
   int64_t source = 0;
 };
 
+// A layer: parameters and a forward. Stateless; see the requirements at the top of this file.
 class Unit {
  public:
   virtual ~Unit() = default;
 
-  // Shown in plans and messages: "h.3".
+  // Name in plans and messages, for example "h.3".
   virtual std::string name() const = 0;
 
-  // Units of one kind take the same time and memory, and give the same shapes, where their
-  // parameters and what they read have the same shapes: one of them is measured before step 1.
+  // Units of one kind take the same time and memory, and have outputs of the same shapes, if their
+  // parameters and inputs have the same shapes. One unit of each kind is measured before step 1.
   virtual std::string kind() const { return typeid(*this).name(); }
 
-  // In the order in which Forward receives them; a unit may have none, a model has some. One that
-  // no gradient reaches has a gradient of zeros: weight decay and moments change it all the same,
-  // where torch's optimizers leave it.
+  // The unit's own parameters, in the order in which Forward receives them. A unit may have none,
+  // but the model must have some. A parameter that no gradient reaches has a gradient of zeros, so
+  // weight decay and moments change it; torch's optimizers would skip it.
   virtual std::vector<ParameterSpec> parameters() const = 0;
 
+  // Parameters of other units that Forward receives after the unit's own.
   virtual std::vector<BorrowedParameter> borrowed() const { return {}; }
 
-  // Committed and exported with the parameters.
+  // Buffers, committed and exported with the parameters. Keep them small: the manifest of a commit
+  // holds them.
   virtual std::vector<BufferSpec> buffers() const { return {}; }
 
-  // What Forward gets as x: a field of the batch; "": the output of the unit before, or the
-  // batch's inputs in the first.
+  // Source of Forward's x: the name of a batch field; "": the output of the previous unit, or the
+  // batch's inputs for the first unit.
   virtual std::string input() const { return ""; }
 
-  // Earlier units, by position, whose outputs it reads besides x: UnitContext::values(). Such an
-  // output stays on the device until its own unit's backward; its readers' gradients are summed in
-  // fp32, the last unit's first, and rounded once.
+  // Positions of earlier units whose outputs Forward also reads, as UnitContext::values(). Such an
+  // output stays on the device until its own unit's backward. The gradients of its readers are
+  // summed in fp32, the last unit's first, and rounded once.
   virtual std::vector<int> reads() const { return {}; }
 
-  // The parameter of its own, by position, of which Forward reads the rows that x numbers (int64)
-  // and no others, as an embedding of tokens does; it has rows. -1: it reads all of all. A step
-  // begins with such a first unit before the rest of it is updated.
+  // Position of the own parameter of which Forward reads only the rows numbered by x (int64), like
+  // a token embedding; the parameter has rows. -1: Forward reads all of every parameter. If the
+  // first unit has one, a step can start before the rest of that parameter is updated.
   virtual int looks_up() const { return -1; }
 
-  // `parameters`: own, then borrowed, in the run's dtype (bf16, fp16 or fp32).
-  // `x`: see input(); what a dataset made comes as it made it: cast floating
-  // inputs to parameters[0].dtype(). The first
-  // dimension is samples. Differentiable in parameters and in x.
+  // The unit's output. `parameters`: own, then borrowed, in the run's dtype (bf16, fp16 or fp32).
+  // `x`: see input(), first dimension samples. Tensors of the dataset have the dtype that it gave
+  // them; cast floating inputs to parameters[0].dtype(). Differentiable in parameters and x.
   virtual torch::Tensor Forward(const UnitContext& context,
                                 const std::vector<torch::Tensor>& parameters,
                                 const torch::Tensor& x) const = 0;
 
-  // --- Optional, for generating a text without computing it anew for every token.
+  // --- Optional: generation with a key-value cache.
 
-  // Elements that ForwardNext keeps of every position (attention: its key and value). 0: none
-  // are needed. Negative: there is no ForwardNext.
+  // Number of elements that ForwardNext caches for each position (attention: key and value). 0:
+  // none. Negative: ForwardNext is not implemented.
   virtual int64_t KeptPerPosition() const { return -1; }
 
-  // Forward on the next positions of one text: x [1, T, ...]. Fills T rows of `at.kept`, from
-  // source + first on. Where input() is a field, x is the tokens. Not differentiated.
+  // Forward on the next T positions of one text: x [1, T, ...]; if input() is a field, x is the
+  // tokens. Fills T rows of `at.kept`, starting at source + first. Not differentiated.
   virtual torch::Tensor ForwardNext(const UnitContext& context,
                                     const std::vector<torch::Tensor>& parameters,
                                     const torch::Tensor& x, const TextPosition& at) const {
@@ -320,46 +287,48 @@ class Unit {
   }
 };
 
-// The unit that ends a model: from the last hidden state to the loss, in chunks
-// of rows, so that logits of the whole micro-batch never exist at once.
+// The last unit: from the last hidden state to the loss. It is called with chunks of rows, so the
+// logits of a whole micro-batch never exist at once.
 class LossUnit {
  public:
   virtual ~LossUnit() = default;
 
+  // Name in plans and messages.
   virtual std::string name() const = 0;
-  // May be empty when something is borrowed or the loss has no parameters.
+  // As Unit::parameters. May be empty.
   virtual std::vector<ParameterSpec> parameters() const = 0;
   virtual std::vector<BorrowedParameter> borrowed() const { return {}; }
 
-  // x [rows, features], labels [rows] -> fp32 scalar: the sum of the losses of
-  // rows whose label is not kIgnoredLabel; of all rows where labels are fp32. Differentiable, but
-  // that it may be a constant where no label counts.
-  // Rows are labels.flatten(); x is the hidden state reshaped to [rows, -1].
+  // The sum of the losses of the rows whose label is not kIgnoredLabel (of all rows for fp32
+  // labels), as an fp32 scalar. labels [rows] are Batch::labels flattened; x [rows, features] is
+  // the hidden state reshaped to [rows, -1]. Differentiable; it may be a constant if no label
+  // counts.
   virtual torch::Tensor LossSum(const UnitContext& context,
                                 const std::vector<torch::Tensor>& parameters,
                                 const torch::Tensor& x, const torch::Tensor& labels) const = 0;
 
-  // x [rows, features] -> logits [rows, classes], for generation. Optional.
+  // Optional, for generation: x [rows, features] -> logits [rows, classes].
   virtual torch::Tensor Logits(const UnitContext& context,
                                const std::vector<torch::Tensor>& parameters,
                                const torch::Tensor& x) const {
     return {};
   }
 
-  // Of an evaluation: what is predicted and what is right, [any, 2] fp32, by which Quality says
-  // how good it is beside the loss, the mean; it is given those of all calls, in order. Optional.
+  // Optional, for evaluation: pairs of (prediction, label), [any, 2] fp32, for the rows of x. The
+  // engine collects the pairs of all calls in order.
   virtual torch::Tensor Judge(const UnitContext& context,
                               const std::vector<torch::Tensor>& parameters, const torch::Tensor& x,
                               const torch::Tensor& labels) const {
     return {};
   }
+  // Measures of an evaluation beside its mean loss, from all pairs of Judge.
   virtual std::vector<QualityMeasure> Quality(absl::Span<const Judgement> judgements,
                                               double loss) const {
     return {};
   }
 
-  // The most rows of one LossSum call. Depends on shapes only, never on budgets:
-  // another split would change gradient bits.
+  // Maximum rows of one LossSum call. It must depend on shapes only, never on budgets: another
+  // split changes the bits of gradients.
   virtual int64_t ChunkRows() const { return 1024; }
 };
 
@@ -368,40 +337,40 @@ inline constexpr int64_t kIgnoredLabel = -100;
 struct Model {
   std::vector<std::shared_ptr<const Unit>> units;
   std::shared_ptr<const LossUnit> loss;
-  // The first so many units are an encoder: they read what others do not, and of them the others
-  // read the last one's output, as a value, and parameters that they borrow. What is generated
-  // comes from the others.
+  // Number of leading units that form an encoder; 0: none. Other units read only the last encoder
+  // unit's output (as a value), and parameters that they borrow. Generation uses the other units.
   int encoder_units = 0;
 };
 
-// Data by number. The engine decides which samples make a step.
+// Samples by number. The engine decides which samples make a step.
 class Dataset {
  public:
   virtual ~Dataset() = default;
 
-  // Samples in one epoch; at least 1.
+  // Number of samples in one epoch, at least 1.
   virtual int64_t size() const = 0;
 
-  // Samples by their numbers in [0, size()).
+  // The samples with these numbers, each in [0, size()).
   virtual absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) = 0;
 
-  // The same to be learnt from: of all that the run draws, epoch after epoch and over all ranks,
-  // they are number `first_draw` and those that follow. A dataset that makes something of its
-  // samples at random, such as which tokens are masked, goes by these numbers alone, so that a run
-  // that goes on, and any rank, makes the same. What is evaluated comes from Get.
+  // Like Get, for training. Counting all samples drawn by the run, over epochs and ranks, these
+  // have the numbers `first_draw` and following. A dataset that randomises samples, for example
+  // masks tokens, must key its random numbers by these numbers only, so that a resumed run and
+  // every rank get the same. Evaluation uses Get.
   virtual absl::StatusOr<Batch> Draw(absl::Span<const int64_t> samples, int64_t first_draw) {
     return Get(samples);
   }
 
-  // These are asked for next, in this order: it may begin to read them, on a thread of its own.
+  // Announces the next samples in their order. The dataset may start to read them on its own
+  // thread.
   virtual void Prepare(absl::Span<const int64_t> samples) {}
 
-  // Changes when the data changes; part of what --resume compares.
+  // A text that changes when the data changes; --resume compares it.
   virtual std::string fingerprint() const = 0;
 
-  // Where samples differ in size: a micro-batch of `count` that takes as much memory as any, of
-  // this data and of what is evaluated beside it. It is what the plan is made for. None: they are
-  // all of one size.
+  // For samples of different sizes: a micro-batch of `count` samples that needs as much memory as
+  // any of this data and of the evaluation data. The plan is made for it. None: all samples have
+  // one size.
   virtual absl::StatusOr<std::optional<Batch>> Largest(int64_t count) { return std::nullopt; }
 };
 

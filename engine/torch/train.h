@@ -1,4 +1,5 @@
-// The public way to train: a model and data on engine/torch/model.h's terms, and options.
+// The public entry point for training: Train takes a model and data (engine/torch/model.h) and
+// options.
 #pragma once
 
 #include <functional>
@@ -17,38 +18,43 @@ class WeightSource;   // engine/weights/weight_source.h
 struct ComputeGuess;  // engine/train/run_context.h
 struct StateSource;   // engine/weights/state_source.h
 
+// Callbacks and optional parts of a training run. All pointers outlive the call of Train.
 struct TrainHooks {
-  // Called when everything has been checked and planned, before the first step, with the options
-  // as they are used: steps, threads, budgets and device are found out.
+  // Called after all checks and planning, before the first step; with several ranks, on the first
+  // one. `used` has the resolved options: steps, threads, budgets and device. An error ends the
+  // run.
   std::function<absl::Status(const TrainOptions& used)> at_start;
-  // Called with the state after the last step (or that of the commit, when the run had
-  // finished before): ExportWeights (engine/weights/export_weights.h) writes it as safetensors.
+  // Called with the state after the last step, or of the commit if the run had already finished;
+  // with several ranks, on the first one. ExportWeights (engine/weights/export_weights.h) writes
+  // the state as safetensors.
   std::function<absl::Status(const StateSource& state)> at_end;
-  // Makes texts in every evaluation, whose measures they are; outlives the call. Null: none.
-  // kInvalidArgument where the model's loss has no Logits.
+  // Generates texts in every evaluation and measures them. Null: none. Requires LossUnit::Logits,
+  // otherwise Train returns kInvalidArgument.
   TextMaker* texts = nullptr;
-  // Writes samples at the end of every evaluation, into OUTPUT/samples.jsonl; likewise.
+  // Writes sample texts to OUTPUT/samples.jsonl at the end of every evaluation. Null: none.
+  // Requires LossUnit::Logits, too.
   SampleWriter* samples = nullptr;
-  // For tests: a device whose memory weights and gradient sums shall be in while the processor
-  // computes; outlives the call. Null: as options.device says.
+  // For tests: a device in whose memory weights and gradient sums reside while the CPU computes.
+  // Null: the device of `options`.
   Device* device = nullptr;
-  // What computing takes at most as the samples are; outlives the call. Null: that is not known.
+  // Upper bound of the memory for computing these samples. Null: unknown.
   const ComputeGuess* guess = nullptr;
 };
 
-// Trains `model` on `data` as `options` say, into options.output: metrics.jsonl,
-// eval.jsonl and, unless no_commit, commits that --resume continues from.
+// Trains `model` on `data` with `options`. Writes metrics.jsonl, eval.jsonl and, unless no_commit,
+// commits for --resume to options.output.
 //
-// `weights` gives the first weights; null: every parameter's Init. `evaluation` may be
-// null. A parameter that no gradient reaches has a gradient of zeros: weight decay and moments
-// change it all the same, where torch's optimizers leave it as it is. Sets LibTorch's thread
-// count and CPU allocator for the process, and handles signals meanwhile (StopSignal)
-// (TrainResult::End::kStopped).
+// `weights` provides the initial weights; null: each parameter's Init. `evaluation` is the held-out
+// data; null: none. A parameter that no gradient reaches has a gradient of zeros, so weight decay
+// and moments change it; torch's optimizers would skip it.
 //
-// Errors: kInvalidArgument and the like for what the caller can mend; a status for
-// which ExitCodeOf gives 3 when the run does not fit the budgets; kDataLoss for wrong
-// bytes; kOutOfRange when a loss or a master is not finite (the last commit is good);
-// kInternal for what the caller's code throws.
+// Blocks until the run ends. It sets LibTorch's thread count and CPU allocator for the process, and
+// handles signals (StopSignal): a stopped run returns TrainResult::End::kStopped.
+//
+// Errors: kInvalidArgument and similar codes for invalid arguments; a status for which ExitCodeOf
+// (engine/machine/memory_limits.h) is 3 if the run does not fit the budgets; kDataLoss for wrong
+// bytes; kOutOfRange if a loss or a master is not finite (the last commit is good); kInternal for
+// an exception of the caller's code.
 absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* evaluation,
                                   WeightSource* weights, const TrainOptions& options,
                                   const TrainHooks& hooks = {});

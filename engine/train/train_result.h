@@ -1,4 +1,4 @@
-// What a run tells whoever started it. Plain values.
+// The result of a training run. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 namespace spillway {
 
 struct TrainResult {
-  // How it ended: at the last step, by a signal (or --max-bytes-written) after committing, maybe
-  // before the evaluation of the last step, or it had already finished.
+  // End of the run: the last step; a signal or --max-bytes-written, after a commit, possibly before
+  // the evaluation of the last step; or it had already finished before.
   enum class End { kFinished, kStopped, kAlreadyFinished };
   End end = End::kFinished;
   int64_t step = 0;
@@ -21,10 +21,10 @@ struct TrainResult {
   std::optional<double> last_loss;
   std::optional<double> first_evaluation_loss;
   std::optional<double> evaluation_loss;
-  std::vector<QualityMeasure> evaluation_quality;  // beside that loss
-  std::optional<double> best_evaluation;           // options.metric's, of the whole run
+  std::vector<QualityMeasure> evaluation_quality;  // other measures of that evaluation
+  std::optional<double> best_evaluation;           // best options.metric of the whole run
   int64_t best_evaluation_step = 0;
-  int stop_signal = 0;             // 0: what stopped it was the limit of bytes written
+  int stop_signal = 0;             // signal that stopped the run; 0: the limit of written bytes
   uint64_t run_written_bytes = 0;  // by all processes of the run
   std::string missed_copies;       // CommitCopies::Missed
 
@@ -35,20 +35,20 @@ struct TrainResult {
   uint64_t peak_rss_bytes = 0;
   double seconds = 0;
   std::string io_engine;
-  // What the plan decided.
+  // Decisions of the plan.
   PlanResidency residency;
   int lookahead = 0;
-  int kept_graphs = 0;  // units whose backward recomputes nothing
+  int kept_graphs = 0;  // units without recompute
   uint64_t host_arena_bytes = 0;
 
-  // Predicted before the first step (none: nothing was), and the median of this process's
-  // steps; the first, which runs no deferred update, does not count where there are others.
+  // Step time predicted before the first step (none: no forecast), and median step of this process;
+  // the first step has no deferred update and is excluded if there are others.
   std::optional<double> predicted_seconds;
-  std::string binding;  // what binds the step by that: "disk", "compute", "update", ...
-  // The same with nothing changed but the disk's rates, as observed in those steps.
+  std::string binding;  // resource that limits the predicted step: "disk", "compute", "update", ...
+  // The prediction recomputed with the disk's rates observed in those steps.
   std::optional<double> predicted_at_observed_rates_seconds;
   double median_seconds = 0;
-  std::string speed;  // StepSummary's lines
+  std::string speed;  // lines of StepSummary
 };
 
 }  // namespace spillway

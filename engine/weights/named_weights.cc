@@ -343,6 +343,8 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(
     }
     const PackedShape quantised = packed.shape(tensor->name);
     if (quantised.format == PackedFormat::kNone) {
+      // A head that an adapter has whole may be for another number of labels.
+      if (elsewhere.contains(wanted->first) && tensor->shape != wanted->second) continue;
       if (initial != nullptr &&
           IsLeftForItsSize(expected, *tensor, wanted->first, wanted->second)) {
         replaced.insert(wanted->first);

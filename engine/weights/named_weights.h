@@ -47,7 +47,8 @@ PackedMatrices PackedMatricesOf(const TensorNames& names, const WeightSource& we
 // that they have, as transformers' resize_token_embeddings has it but for its draw around that
 // mean.
 //
-// `elsewhere`: parameters that nobody will read here, and that the files need not have.
+// `elsewhere`: parameters that nobody will read here, and that the files need not have, or may have
+// in another shape.
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(
     const TensorNames& names, SafetensorsModel* model, WeightSource* initial = nullptr,
     const std::set<std::string>& elsewhere = {});

@@ -1,8 +1,8 @@
 // FILE.partial, the answers that an earlier run of `spillway evaluate` and its like left: taken up,
 // gone on with and finished.
 #include "engine/data/line_reader.h"
+#include "engine/run/answer_file.h"
 #include "tests/fuzz/fuzzing.h"
-#include "tools/compute/answer_file.h"
 
 namespace spillway {
 

@@ -11,8 +11,7 @@ bool Renders(const ChatFormat& format, const JinjaValue& messages) {
   const auto chat = format.Render({messages}, absl::CivilSecond(2026, 2, 3));
   if (!chat.ok()) {
     return Refuse(chat.status(),
-                  {absl::StatusCode::kInvalidArgument, absl::StatusCode::kUnimplemented,
-                   absl::StatusCode::kResourceExhausted});
+                  {absl::StatusCode::kInvalidArgument, absl::StatusCode::kUnimplemented});
   }
   size_t last = 0;
   for (const auto& [begin, end] : chat->learnt) {

@@ -5,9 +5,9 @@
     tests/fuzz/many_inputs.py [--inputs 40000000] [--seconds N] [--jobs N] [--keep] [TARGET...]
 
 A turn is cmake/run_fuzz: first what the target's test does, and then --turn seconds (30) of more. It
-ends when there are so many inputs, after so many seconds, or by Ctrl-C, and prints what
-docs/TESTING.md has: date, inputs, findings, the most memory, and the inputs of each target. Its exit
-code is 1 where something was found; the others go on.
+ends when there are so many inputs, after so many seconds, or by Ctrl-C, and prints a result for
+docs/measurements.json: date, inputs, findings, the most memory, and the inputs of each target. Its
+exit code is 1 where something was found; the others go on.
 
 --keep writes what was learnt to corpus/TARGET/learnt.tar.gz: of all that build/fuzz/corpus holds a
 small set of small inputs that reach what the seeds do not.

@@ -33,7 +33,7 @@ CONVERSATIONS, BLOCK = 1000, 50
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>"}
 WITHOUT_SYSTEM = {"mistral", "gemma"}
 THINKING = {"qwen3"}
-ROWS = 30
+ROWS = 60
 
 
 class Day(datetime.datetime):

@@ -80,7 +80,9 @@ def collate(features):
         return torch.tensor([value(f["input_ids"]) + [pad] * (longest - len(f["input_ids"]))
                              for f in features])
 
-    return {"input_ids": padded(list, 0), "labels": padded(list, -100),
+    # The Trainer (5.24) divides a step's loss by all labels, the first one of a sample included, which
+    # nothing predicts: without a label there the divisor is the number of predictions.
+    return {"input_ids": padded(list, 0), "labels": padded(lambda ids: [-100] + ids[1:], -100),
             "attention_mask": padded(lambda ids: [1] * len(ids), 0)}
 
 

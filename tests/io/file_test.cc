@@ -6,13 +6,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/file_system.h"
@@ -174,6 +179,72 @@ TEST(SmallFile, LinksAreFollowedOnlyWhereWanted) {
   std::filesystem::create_symlink(scratch / "file", scratch / "link");
   EXPECT_TRUE(ReadSmallFile(scratch / "link").ok());
   EXPECT_FALSE(ReadSmallFile(scratch / "link", 100, SymbolicLink::kRefuse).ok());
+}
+
+TEST(SmallFile, ANamedPipeIsRefusedAtOnce) {
+  ScratchDirectory scratch;
+  ASSERT_EQ(::mkfifo(std::string(scratch / "pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink(scratch / "pipe", scratch / "link");
+  for (const char* name : {"pipe", "link"}) {
+    const auto read = ReadSmallFile(scratch / name);
+    EXPECT_TRUE(absl::IsInvalidArgument(read.status())) << read.status();
+    EXPECT_THAT(std::string(read.status().message()),
+                HasSubstr(absl::StrCat(name, " is a named pipe")));
+  }
+}
+
+// The two ends of a pipe that is read by the name of its descriptor.
+struct DescriptorPipe {
+  DescriptorPipe() { EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0); }
+  ~DescriptorPipe() {
+    ::close(ends[0]);
+    if (ends[1] >= 0) ::close(ends[1]);
+  }
+  std::string path() const { return absl::StrCat("/dev/fd/", ends[0]); }
+  int ends[2] = {-1, -1};
+};
+
+TEST(SmallFile, APipeOfADescriptorIsReadToItsEndHoweverSlowItsWriterIs) {
+  DescriptorPipe pipe;
+  const std::string content(200'000, 'x');
+  std::thread writer([&] {
+    for (size_t from = 0; from < content.size(); from += 50'000) {
+      absl::SleepFor(absl::Milliseconds(20));
+      EXPECT_EQ(::write(pipe.ends[1], content.data() + from, 50'000), 50'000);
+    }
+    ::close(std::exchange(pipe.ends[1], -1));
+  });
+  const auto read = ReadSmallFile(pipe.path());
+  writer.join();
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, content);
+}
+
+TEST(SmallFile, APipeOfADescriptorHasABound) {
+  DescriptorPipe pipe;
+  ASSERT_EQ(::write(pipe.ends[1], "0123456789", 10), 10);
+  const auto read = ReadSmallFile(pipe.path(), 9);
+  EXPECT_TRUE(absl::IsInvalidArgument(read.status())) << read.status();
+}
+
+TEST(SmallFile, ASignalEndsTheWaitForAPipe) {
+  DescriptorPipe pipe;
+  struct sigaction action = {}, before;
+  action.sa_handler = [](int) {};
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR1, &action, &before);
+  std::atomic<bool> ended = false;
+  std::thread sender([&, reader = ::pthread_self()] {
+    while (!ended) {
+      ::pthread_kill(reader, SIGUSR1);
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+  });
+  const auto read = ReadSmallFile(pipe.path());
+  ended = true;
+  sender.join();
+  sigaction(SIGUSR1, &before, nullptr);
+  EXPECT_TRUE(absl::IsCancelled(read.status())) << read.status();
 }
 
 TEST(SmallFile, MissingFileIsNotFound) {

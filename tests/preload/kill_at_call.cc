@@ -3,6 +3,11 @@
 // 0 it only counts, and writes how many there were to the file SPILLWAY_KILL_COUNT when the program
 // ends (with several ranks each to SPILLWAY_KILL_COUNT-RANK). Where SPILLWAY_KILL_RANK is set, only
 // the rank of that number is killed.
+//
+// SPILLWAY_KILL_MARKS=FILE:FILE... divides a run into stages: stage 0 before the first file exists,
+// stage 1 from then on until the second one does, and so on. Calls are counted in each stage from
+// 1, the file has a count for each, and SPILLWAY_KILL_STAGE says in which one the program is
+// killed.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -17,7 +22,30 @@
 
 namespace {
 
-std::atomic<long> calls{0};
+constexpr int kMostMarks = 15;
+
+struct Marks {
+  Marks() {
+    const char* given = getenv("SPILLWAY_KILL_MARKS");
+    if (given == nullptr) return;
+    snprintf(text, sizeof(text), "%s", given);
+    for (char* part = strtok(text, ":"); part != nullptr && count < kMostMarks;
+         part = strtok(nullptr, ":")) {
+      files[count++] = part;
+    }
+  }
+  char text[16384];
+  const char* files[kMostMarks];
+  int count = 0;
+};
+
+const Marks& TheMarks() {
+  static const Marks marks;
+  return marks;
+}
+
+std::atomic<long> calls[kMostMarks + 1];  // of each stage
+std::atomic<int> stage{0};
 
 // Which call is the last one; 0: none.
 long KillAt() {
@@ -31,7 +59,11 @@ long KillAt() {
 
 void Count() {
   static const long kill_at = KillAt();
-  if (++calls == kill_at) kill(getpid(), SIGKILL);
+  static const char* const kill_stage = getenv("SPILLWAY_KILL_STAGE");
+  int now = stage;
+  while (now < TheMarks().count && access(TheMarks().files[now], F_OK) == 0) stage = ++now;
+  const bool here = kill_stage == nullptr || atoi(kill_stage) == now;
+  if (++calls[now] == kill_at && here) kill(getpid(), SIGKILL);
 }
 
 void Report() {
@@ -41,7 +73,7 @@ void Report() {
   char name[4096];
   snprintf(name, sizeof(name), "%s%s%s", path, rank ? "-" : "", rank ? rank : "");
   if (FILE* file = fopen(name, "w")) {
-    fprintf(file, "%ld\n", calls.load());
+    for (int i = 0; i <= TheMarks().count; ++i) fprintf(file, "%ld\n", calls[i].load());
     fclose(file);
   }
 }

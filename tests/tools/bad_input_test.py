@@ -12,7 +12,7 @@ import subprocess
 import unittest
 
 import cli_testing
-from cli_testing import CliTest, gpt2_shapes, read_json, read_rows, run, safetensors, write_tokens
+from cli_testing import CliTest, gpt2_shapes, read_json, run, safetensors, write_tokens
 
 
 class BadInput(CliTest):
@@ -57,16 +57,6 @@ class DeviceTest(BadInput):
 
 
 class ModelTest(BadInput):
-    def test_unknown_model_type(self):
-        self.write("model-in/config.json", dict(self.config, model_type="mpt"))
-        self.refuse(2, "\"mpt\"", "gpt2", "llama", "config.json")
-
-    def test_missing_directory(self):
-        self.assertNotIn("hf download", self.refuse(2, "nowhere", model=self.path("nowhere")))
-        os.remove(self.path("model-in/config.json"))
-        self.write("model-in/notes.md", "a")
-        self.refuse(2, "--model", "no config.json in it", "it holds: notes.md")
-
     def test_a_directory_of_another_kind(self):
         """tests/engine/weights/model_directory_test.cc has them all; here that each command says so."""
         self.write("lora/adapter_config.json", {"base_model_name_or_path": "m/base"})
@@ -94,31 +84,6 @@ class ModelTest(BadInput):
             self.assert_run(result, 2, model)
             self.assertNotIn("hf download", result.stderr)
 
-    def test_no_directory(self):
-        os.symlink("loop", self.path("loop"))
-        self.refuse(2, "--model", self.data, model=self.data)
-        for model in (self.data + "/model", self.path("loop"), self.path("a" * 300)):
-            self.assert_run(run("estimate", "--model", model), 2, model)
-
-    def test_config_that_cannot_be(self):
-        self.write("model-in/config.json", dict(self.config, n_embd=15))
-        self.refuse(2, "hidden size 15", "divisible")
-        for text in ("[" * 100000, ""):
-            self.write("model-in/config.json", text)
-            self.refuse(2, "config.json")
-
-    def test_pickled_weights(self):
-        self.write("model-in/pytorch_model.bin", b"\x80\x02")
-        self.refuse(2, "pytorch_model.bin", "no file of torch.save")
-        self.assert_run(run("inspect", self.path("model-in")), 2, "pytorch_model.bin", "no file of torch.save")
-        os.remove(self.path("model-in/pytorch_model.bin"))
-        # What is named elsewhere as well is named by all commands (tests/engine/weights/weight_files_test.cc).
-        for name in ("flax_model.msgpack", "onnx/model.onnx", "weights.gguf", "a.tar.gz"):
-            path = self.write(f"model-in/{name}", "x")
-            self.refuse(2, name, "can hold weights", "drawn at random")
-            self.assert_run(run("inspect", self.path("model-in")), 2, name)
-            os.remove(path)
-
     def test_side_files_from_elsewhere(self):
         secret = self.write("secret", "{}")
         for name in ("config.json", "tokenizer.json", "generation_config.json", "preprocessor_config.json",
@@ -142,11 +107,17 @@ class ModelTest(BadInput):
             file.truncate(5 << 20)
         self.refuse(2, path, "at most 4 MiB")
 
-    def test_pointers_of_git_lfs(self):
-        pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
-        for name in ("tokenizer.json", "config.json"):
-            self.write("model-in/" + name, pointer)
-            self.refuse(2, name, "git lfs pull", tokenizer="model", data=self.write("text.txt", "some text"))
+    def test_named_pipes_in_the_place_of_files(self):
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        for flag in ("config", "hostfile", "peft_config"):
+            self.refuse(2, pipe + " is a named pipe and not a plain file", **{flag: pipe})
+        read, write = os.pipe()
+        os.write(write, b'{"train_micro_batch_size_per_gpu": "two"}')
+        os.close(write)
+        result = run(*self.flags(config=f"/dev/fd/{read}"), pass_fds=[read])
+        self.assert_run(result, 2, f"/dev/fd/{read}:1", "train_micro_batch_size_per_gpu")
+        os.close(read)
 
     def test_values_and_shapes_of_weights(self):
         shapes = gpt2_shapes(self.config)
@@ -182,35 +153,6 @@ class DataTest(BadInput):
         # Whatever the data, the model comes first.
         self.assert_run(self.train(data=array, model=self.path("nowhere")), 2, "--model")
 
-    @unittest.skipUnless(shutil.which("jq"), "jq is not there")
-    def test_the_commands_that_messages_name_do_it(self):
-        rows = {"alpaca.jsonl": {"instruction": "Add.", "input": "1 1", "output": "2"},
-                "sharegpt.jsonl": {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Ho"}]},
-                "dpo.jsonl": {"prompt": "a", "chosen": "b", "rejected": "c"},
-                "qa.jsonl": {"question": "a", "answer": "b"}}
-        made = {"alpaca.jsonl": {"prompt": "Add.\n\n1 1\n\n", "completion": "2"},
-                "sharegpt.jsonl": {"messages": [{"role": "user", "content": "Hi"},
-                                                {"role": "assistant", "content": "Ho"}]},
-                "dpo.jsonl": {"prompt": "a", "completion": "b"}, "qa.jsonl": {"prompt": "a\n", "completion": "b"}}
-        for name, row in rows.items():
-            said = self.refuse(2, name + ":1", data=self.write(name, json.dumps(row) + "\n"), tokenizer="chars")
-            command = re.search(r"`(jq .*)`", said).group(1)
-            subprocess.run(command, shell=True, check=True)
-            with open(self.path(name.replace(".jsonl", ".spillway.jsonl")), encoding="utf-8") as file:
-                self.assertEqual(json.loads(file.read()), made[name])
-        said = self.refuse(2, "JSON array", data=self.write("a b.json", [{"text": "a"}, {"text": "b"}]))
-        subprocess.run(re.search(r"`(jq .*?)`", said).group(1), shell=True, check=True)
-        self.assertEqual(read_rows(self.path("a b.jsonl")), [{"text": "a"}, {"text": "b"}])
-
-    def test_layouts_of_others(self):
-        for row, words in (({"instruction": "a", "output": "b"}, ["looks like alpaca", "jq -c"]),
-                           ({"chosen": "a", "rejected": "b"}, ["DPO is not supported"]),
-                           ({"messages": [{"role": "assistant", "content": "a", "images": ["b.png"]}]},
-                            ["images", "not supported"]),
-                           ({"messages": [{"role": "assistant", "content": None}]}, ["content", "null"])):
-            self.refuse(2, "x.jsonl:1", *words, data=self.write("x.jsonl", json.dumps(row) + "\n"),
-                        tokenizer="chars")
-
     def test_short(self):
         write_tokens(self.path("short.bin"), 16, 64)
         self.refuse(2, "short.bin", "17", data=self.path("short.bin"))
@@ -221,20 +163,6 @@ class DataTest(BadInput):
         text = "".join(chr(0x4E00 + i) for i in range(100)) * 4
         self.refuse(2, "vocab", data=self.write("x.txt", text), tokenizer="chars")
         self.refuse(2, "UTF-8", data=self.write("x.txt", b"\xff\xfe" * 100), tokenizer="chars")
-
-    def test_jsonl(self):
-        for line, words in (('{"prompt": "a"}', ("completion",)),
-                            ('{"messages": [{"role": "assistant", "content": "a"}]}', ("chat template",))):
-            data = self.write("x.jsonl", '{"text": "fine"}\n\n' + line + "\n")
-            self.refuse(2, "x.jsonl:3", *words, data=data, tokenizer="chars")
-
-    def test_tokenizer_json(self):
-        text = self.write("x.txt", "text" * 100)
-        self.write("model-in/tokenizer.json", '{"pre_tokenizer": {"type": "UnicodeScripts"}}')
-        self.refuse(2, "tokenizer.json", "UnicodeScripts", ".npy", data=text)
-        os.remove(self.path("model-in/tokenizer.json"))
-        self.write("model-in/vocab.json", "{}")
-        self.refuse(2, "vocab.json", "save_pretrained", data=text)
 
     def test_characters_where_nothing_is_said(self):
         """A model without a tokenizer, and one with what is not its own."""
@@ -318,7 +246,6 @@ class BudgetTest(BadInput):
         os.mkdir(self.swap)
         self.refuse(3, "at least", device_memory=less(device), host_memory=host)
         self.refuse(3, "at least", device_memory=device, host_memory=less(host))
-
 
     def test_more_than_the_machine_has(self):
         for flag, other in (("device", "host"), ("host", "device")):
@@ -570,18 +497,6 @@ class HubTest(BadInput):
         said = run("tokenize", "--tokenizer", "org/tiny", "--data", self.write("x.txt", "ab"), "--out",
                    self.path("x.bin"), variables=self.variables)
         self.assert_run(said, 2, "is not whole: it lacks tokenizer.json", "hf download org/tiny")
-
-    def test_what_is_not_whole_is_named(self):
-        self.put(config__json=self.config)
-        said = self.train_named("org/tiny")
-        self.assert_run(said, 2, "--model org/tiny", "is not whole: it lacks model.safetensors", "and has config.json",
-                        "hf download org/tiny")
-        self.assertNotIn("no such directory", said.stderr)
-        self.assert_nothing_left()
-        # All that an estimate reads is there.
-        self.assert_run(run("estimate", "--model", "org/tiny", "--dry-run", "no", variables=self.variables), 0)
-        self.assert_run(self.train_named("org/tiny@v9"), 2, "no snapshot of v9", "it has main, 607a30d7",
-                        "hf download org/tiny --revision v9")
 
     def fake(self, name, script):
         path = self.write("bin/" + name, "#!/bin/sh\n" + script)

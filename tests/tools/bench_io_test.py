@@ -58,20 +58,6 @@ class Figures(BenchIoTest):
         self.assertEqual((found["engine"], found["threads"], found["features"]), ("threads", 3, []))
         self.assertEqual(os.listdir(other), [])
 
-    def test_demand_has_its_parts_and_its_bound(self):
-        found = self.measure(*SMALL, "--op", "demand", "--seconds", "0.2", "--write-window", "1MiB")
-        for phase in (found, found["unloaded"], found["write_back_alone"]):
-            self.assert_phase(phase)
-        self.assertEqual(found["unloaded"]["written_bytes"], 0)
-        self.assertEqual(found["write_back_alone"]["read_bytes"], 0)
-        self.assertGreater(found["read_bytes"], 0)
-        self.assertGreater(found["written_bytes"], 0)
-        bound = (found["unloaded"]["latency"]["p99_seconds"] +
-                 (1 << 20) / found["write_back_alone"]["bytes_per_second"])
-        self.assertAlmostEqual(found["bound_seconds"] / bound, 1, places=6)
-        self.assertEqual(found["within_bound"],
-                         found["latency"]["p99_seconds"] <= found["bound_seconds"])
-
     def test_the_table(self):
         for op in ("read", "demand"):
             result = self.bench(*SMALL, "--op", op, "--seconds", "0.1")
@@ -139,12 +125,6 @@ class Refusals(BenchIoTest):
         self.assert_run(self.bench("--size", "900TiB"), 1, self.swap, "free there", "--size")
         self.assertEqual(os.listdir(self.swap), [])
 
-    def test_a_path_that_one_may_not_write_to(self):
-        os.chmod(self.swap, 0o555)
-        self.addCleanup(os.chmod, self.swap, 0o700)
-        user = self.ordinary_user(self.swap)
-        self.assert_run(run("bench", "io", "--path", self.swap, *SMALL, cwd="/", **user), 2, self.swap, "permission denied")
-
 
 class Stopped(BenchIoTest):
     def setUp(self):
@@ -195,27 +175,6 @@ class Tuned(BenchIoTest):
         self.assertIn("blocks of 64 KiB, 7 in flight", table)
         self.assertIn("engine: threads, 3 threads\ntuned: engine, block, depth, threads (spillway "
                       "tune)\n", table)
-
-    def test_flags_win_each_for_itself(self):
-        self.assertEqual(self.found("--block", "128KiB"), ("threads", 3, 131072, 7))
-        self.assertEqual(self.found("--depth", "5"), ("threads", 3, BLOCK, 5))
-        for flag in ("--io-threads", "--threads"):
-            self.assertEqual(self.found(flag, "2"), ("threads", 2, BLOCK, 7))
-        given = self.measure(*SMALL, "--io-engine", "threads", "--io-threads", "2",
-                             variables=self.variables)
-        self.assertEqual(given["tuned"], [])
-        engine = self.measure("--size", "8MiB", "--io-engine", "auto", variables=self.variables)
-        self.assertNotIn("engine", engine["tuned"])
-        # The ways of io_uring are a choice of the engine.
-        self.assertEqual(self.measure("--size", "8MiB", "--sqpoll",
-                                      variables=self.variables)["engine"], engine["engine"])
-
-    def test_without_a_profile_nothing_is_tuned(self):
-        self.variables = {"SPILLWAY_PROFILE": self.path("none.json")}
-        result = self.bench("--size", "128MiB", "--json", variables=self.variables)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertNotIn("tun", result.stderr)
-        self.assertEqual(json.loads(result.stdout)["tuned"], [])
 
 
 if __name__ == "__main__":

@@ -177,6 +177,30 @@ class ClassifyTest(CliTest):
                      self.answers + ".jsonl", "--tokenizer", "bytes")
         self.assert_run(result, 2, "classifier.bias", "missing")
 
+    def test_an_adapter_brings_its_task_and_its_labels(self):
+        """As for PEFT, whose base may be an encoder alone, or have a head for other labels."""
+        self.assert_run(self.classify(steps=2), 0)
+        trained = read_tensors(os.path.join(self.output, "model/model.safetensors"))
+        encoder = {name: shape for name, (_, shape, _) in trained.items() if not name.startswith("classifier")}
+        unnamed = {key: value for key, value in BERT.items() if key not in ("id2label", "label2id")}
+        bases = {"alone": (unnamed | {"architectures": ["BertModel"]}, encoder),
+                 "of two": (unnamed, {name: shape for name, (_, shape, _) in trained.items()})}
+        for row in self.rows_in + self.rows_out:
+            row["label"] = ["bad", "fair", "good"][len(row["sentence"]) % 3]
+        self.write("train.jsonl", jsonl(self.rows_in))
+        self.write("dev.jsonl", jsonl(self.rows_out))
+        for name, (config, shapes) in bases.items():
+            with self.subTest(name):
+                self.begin_afresh()
+                base = os.path.dirname(self.write(f"{name}/config.json", config))
+                self.write(f"{name}/model.safetensors", safetensors(shapes))
+                self.assert_run(self.classify(model=base, task="classify", lora_r=2, lora_targets="query", steps=6,
+                                              lr="1e-2", ignore_mismatched_sizes=True), 0)
+                expected = [list(row["scores"].values()) for row in self.predict(model=self.output)]
+                adapted = self.predict("--adapter", os.path.join(self.output, "adapter"), model=base)
+                self.assertEqual([list(row["scores"].values()) for row in adapted], expected)
+                self.assertEqual(list(adapted[0]["scores"]), ["LABEL_0", "LABEL_1", "LABEL_2"])
+
     def test_a_task_makes_a_classifier_of_any_encoder(self):
         table = self.write("train.csv", "sentence,label\n" + "".join(
             f"{row['sentence']},{row['label']}\n" for row in self.rows_in))
@@ -291,7 +315,7 @@ class ClassifyTest(CliTest):
         self.assert_run(result, 2, "classifies texts")
         asked = run("predict", "--model", self.output, "--data", self.data, "--out",
                     self.path("answers.jsonl"), "--tokenizer", "bytes", "--num-beams", 4)
-        self.assert_run(asked, 2, "--num-beams", "is none of them")
+        self.assert_run(asked, 2, "--num-beams", "for models that make texts")
         self.write("model-in/config.json", BERT | {"architectures": ["BertForQuestionAnswering"]})
         self.begin_afresh()
         self.assert_run(self.classify(), 2, "BertForQuestionAnswering", "BertForMaskedLM")

@@ -75,21 +75,6 @@ class AgainstTrain(EstimateTest):
 
 
 class Shapes(EstimateTest):
-    def test_known_models_from_config_alone(self):
-        bert = self.ask("estimate", "--model", self.config_of("bert-base-cased"))
-        self.assertEqual(bert["model"]["parameters"], 108310272)
-        self.assertEqual(round(bert["dtypes"]["fp32"]["weights"] / MIB, 1), 413.2)
-        self.assertFalse(bert["trainable"])
-        self.assertEqual(bert["activations_from"], "formula")
-        llama = self.ask("estimate", "--model", self.config_of("Meta-Llama-3-8B"))
-        self.assertEqual(llama["model"]["parameters"], 8030261248)
-        self.assertEqual(round(llama["model"]["base_parameters"] * 4 / 2**30, 2), 27.96)
-        # bf16: weights 2, gradients 2, residual and moments 10 bytes a parameter.
-        row = llama["dtypes"]["bf16"]
-        self.assertEqual((row["weights"], row["gradients"], row["optimizer"]),
-                         tuple(8030261248 * n for n in (2, 2, 10)))
-        self.assertEqual(llama["dtypes"]["fp16"]["optimizer"], 8030261248 * 12)
-
     def test_large_models_are_answered_in_little_memory(self):
         model = self.config_of("Llama-3.1-405B")
         words = ["estimate", "--model", model, "--swap", self.swap, "--device-memory", "2GiB",
@@ -110,18 +95,6 @@ class Shapes(EstimateTest):
         said = self.ask("estimate", "--model", self.model)
         self.assertFalse(said["trainable"])
         self.assertIn("cross-attention", " ".join(said["model"]["notes"]))
-
-    def test_lines_fit_a_terminal(self):
-        self.write("other/config.json", {"hidden_size": 256, "n_layers": 2, "n_heads": 4, "vocab_size": 1000})
-        more = ["--swap", self.swap, "--steps", "1000", "--host-memory", "1GiB", "--device-memory", "1MiB"]
-        for model, flags in ((self.config_of("Llama-3.1-405B"), more), (self.path("other"), []),
-                             (self.model, more)):
-            result = run("estimate", "--model", model, *flags)
-            self.assertEqual(result.returncode, 0, result.stderr)
-            for line in result.stdout.splitlines():
-                self.assertLessEqual(len(line), 80, line)
-            for word in ("fp32", "bf16", "fp16", "at least", "device", "host", "nvme"):
-                self.assertIn(word, result.stdout)
 
 
 class BadInput(EstimateTest):
@@ -161,7 +134,8 @@ class Forecasts(EstimateTest):
 
     def run_train(self, **changes):
         self.output = self.path(f"out-{len(os.listdir(self.dir))}")
-        result = run(*self.flags(**{"seq_len": 32, "no_export": True, **changes}),
+        # In auto a measured profile may choose fp32 products, and without a profile none is chosen.
+        result = run(*self.flags(**{"seq_len": 32, "no_export": True, "compute": "bf16", **changes}),
                      variables=self.variables)
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stderr, read_rows(self.output + "/metrics.jsonl")
@@ -210,10 +184,6 @@ class Forecasts(EstimateTest):
         moved = said["bytes_read_per_step"] + said["bytes_written_per_step"]
         self.assertAlmostEqual(said["bound_seconds"], moved / 1e6, delta=0.2 * moved / 1e6)
         self.assertEqual(said["binding"]["forward"], "disk")
-
-    def test_a_place_that_can_not_be_written_is_no_error(self):
-        self.variables = {"SPILLWAY_PROFILE": "/proc/nowhere/profile.json"}
-        self.assertIn("forecast", self.run_train()[0])
 
     def test_swap_of_another_machine_is_planned_without_times(self):
         said = self.ask(*self.estimate_flags(swap=self.path("elsewhere")),

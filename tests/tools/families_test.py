@@ -85,6 +85,10 @@ class FamiliesTest(CliTest):
             self.assert_run(self.train(**still), 0, "has 259 tokens, and the model 256")
             self.assertEqual(read_json(self.output, "model", "config.json")["vocab_size"], 259)
             grown = read_tensors(os.path.join(self.output, "model"))
+            estimated = run("estimate", "--model", base, "--tokenizer", self.path("grown"), "--json")
+            self.assert_run(estimated, 0, "has 259 tokens, and the model 256")
+            self.assertEqual(json.loads(estimated.stdout)["model"]["parameters"],
+                             sum(len(raw) // 4 for _, _, raw in grown.values()))
             for name, (_, shape, raw) in grown.items():
                 values, old = array.array("f", raw), array.array("f", had[name][2])
                 self.assertEqual(values[:len(old)], old, name)

@@ -8,7 +8,7 @@ nothing is left behind. The cases of kill_test.py and ranks_faults_test.py, unti
 Then so many endings by signals and kill -9, half of one rank's run and half of three, which commits by
 time (test_drawn_endings of kill_test.py).
 
-By hand, before a release: docs/TESTING.md has the last result. The last line counts."""
+By hand, before a release: docs/measurements.json has the last result. The last line counts."""
 
 import argparse
 import os

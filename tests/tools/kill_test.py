@@ -22,6 +22,8 @@ SEED = int(os.environ.get("SPILLWAY_KILL_SEED", "20240229"))
 # A library that kills the program at its Nth call that makes, renames, removes or syncs a
 # file (tests/preload/kill_at_call.cc). Sanitizers do not go with preloading.
 KILL_AT_CALL = os.environ.get("SPILLWAY_KILL_AT_CALL", "")
+# Of a run, by the files that there are in OUTPUT (KillTest.marks).
+STAGES = ("before OUTPUT", "initial state", "commits", "export", "after the export")
 
 
 class KillTest(CliTest):
@@ -60,19 +62,13 @@ class KillTest(CliTest):
         super().begin_afresh()
         shutil.rmtree(self.persist, ignore_errors=True)
 
+    def marks(self):
+        """The files in OUTPUT with which each of STAGES but the first begins."""
+        return [os.path.join(self.output, name) for name in ("lock", "manifest-rank0", "model", "model/config.json")]
+
     def stage(self):
-        """What a kill left, by what is in OUTPUT."""
-        def there(name):
-            return os.path.exists(os.path.join(self.output, name))
-        if not there("lock"):
-            return "before OUTPUT"
-        if not there("manifest-rank0"):
-            return "initial state" if not there("metrics.jsonl") else "before the first commit"
-        if there("model/config.json"):
-            return "after the export"
-        if there("model"):
-            return "export"
-        return "commits"
+        """The stage that a kill left OUTPUT in."""
+        return STAGES[sum(map(os.path.exists, self.marks()))]
 
     def test_same_bits(self):
         flags = self.run_flags()
@@ -115,43 +111,42 @@ class KillTest(CliTest):
         flags = self.run_flags(moments="8bit")
         resume = flags + ["--resume"]
 
-        def begin(words, call=0):
+        def begin(words, call=0, **stage):
             return start(*words, variables={
                 "LD_PRELOAD": KILL_AT_CALL, "SPILLWAY_KILL_AT": str(call),
-                "SPILLWAY_KILL_COUNT": self.path("calls")})
+                "SPILLWAY_KILL_COUNT": self.path("calls"), **stage})
 
-        def calls_of(words):
-            self.assertEqual(begin(words).wait(), 0)
-            return int(read_text(self.path("calls")))
-        in_all = calls_of(flags)
+        marks = {"SPILLWAY_KILL_MARKS": ":".join(self.marks())}
+        self.assertEqual(begin(flags, **marks).wait(), 0)
+        calls = list(map(int, read_text(self.path("calls")).split()))
         expected = self.outcome()
-        self.assertGreater(in_all, 40)
         drawn = random.Random(SEED + 1)
-        # One of each so many: of the first and the last, where the run is set up and exported, more,
-        # so that no stage is missed.
-        often = max(1, 24 // MOMENTS)
-        apart = max(often, (in_all - 28) // max(1, MOMENTS * 2 // 3))
-        moments = [min(first + drawn.randrange(step), end)
-                   for begin, end, step in ((1, 16, often), (17, in_all - 12, apart),
-                                            (in_all - 11, in_all, often))
-                   for first in range(begin, end + 1, step)]
+        moments = []
+        for stage, count in enumerate(calls):
+            # A commit is put off while the one before is under way, so that a run may have fewer calls than were
+            # counted. Every run has the first call of each stage. Of the others one is drawn from each part.
+            parts = min(count - 1, max(1, MOMENTS // 6) * (3 if STAGES[stage] == "commits" else 1))
+            moments += [(stage, 1)] if count else []
+            moments += [(stage, drawn.randint(2 + part * (count - 1) // parts, 1 + (part + 1) * (count - 1) // parts))
+                        for part in range(parts)]
         stages = {}
-        for moment in moments:
+        for number, (stage, call) in enumerate(moments):
+            where = f"call {call} of {calls[stage]}, {STAGES[stage]}"
             self.begin_afresh()
-            ended = begin(flags, moment).wait()
-            # A commit for which the one before was too slow is put off: such a run has fewer calls.
-            self.assertIn(ended, (-9, 0), f"call {moment}")
+            ended = begin(flags, call, SPILLWAY_KILL_STAGE=str(stage), **marks).wait()
+            self.assertIn(ended, (-9, 0), where)
             if ended == -9:
                 KillTest.kills += 1
-                stages[self.stage()] = stages.get(self.stage(), 0) + 1
-            if moment % 2 == 0:  # and again, while it gets going again
+                self.assertEqual(self.stage(), STAGES[stage])
+                stages[STAGES[stage]] = stages.get(STAGES[stage], 0) + 1
+            if number % 2 == 0:  # and again, while it gets going again
                 KillTest.kills += begin(resume, drawn.randint(1, 30)).wait() == -9
             result = run(*resume)
-            self.assertEqual(result.returncode, 0, f"call {moment}: {result.stderr}")
-            self.assertEqual(self.outcome(), expected, f"call {moment} of {in_all}")
-        print(f"{len(moments)} of {in_all} calls: {stages}")
-        for stage in ("initial state", "commits", "export"):
-            self.assertIn(stage, stages)
+            self.assertEqual(result.returncode, 0, f"{where}: {result.stderr}")
+            self.assertEqual(self.outcome(), expected, where)
+        print(f"{len(moments)} of {sum(calls)} calls ({calls}): {stages}")
+        self.assertEqual(set(stages), {name for name, count in zip(STAGES, calls) if count})
+        self.assertLessEqual({"initial state", "commits", "export"}, set(stages))
 
 
 class EndingsTest(CliTest):

@@ -169,7 +169,7 @@ class MaskedTest(CliTest):
         data = self.write("masks.txt", "one [MASK]\none two\n")
         self.assert_run(self.predict(data=data), 2, "masks.txt:2", "[MASK]")
         result = run("generate", "--model", os.path.join(self.output, "model"), "--prompt", "one")
-        self.assert_run(result, 2, "finds masked tokens")
+        self.assert_run(result, 2, "is a masked language model")
         result = run("estimate", "--model", self.model, "--json")
         self.assert_run(result, 0)
         self.assertTrue(json.loads(result.stdout)["model"]["exact"])

@@ -250,7 +250,7 @@ class PicturesTest(CliTest):
         self.write("gpt/config.json", {"model_type": "gpt2", "vocab_size": 64, "n_positions": 16,
                                        "n_embd": 16, "n_layer": 1, "n_head": 2})
         self.begin_afresh()
-        self.assert_run(self.train(model=self.path("gpt"), augment="none"), 2, "model of texts")
+        self.assert_run(self.train(model=self.path("gpt"), augment="none"), 2, "classify-image")
 
     def test_the_example_learns_and_resumes(self):
         example = os.path.join(os.path.dirname(program()), "train_resnet_cifar")

@@ -6,7 +6,7 @@ processor; bad input may be found behind much good one.
 
   tests/tools/random_bounds.py build/release/spillway [--cases 200] [--seed N] [--only CASE]
 
-By hand, before a release: docs/TESTING.md has the last result. What fails is printed with its seed,
+By hand, before a release: docs/measurements.json has the last result. What fails is printed with its seed,
 its case, for --only, and its command; the last line counts."""
 
 import argparse

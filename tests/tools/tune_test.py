@@ -44,35 +44,6 @@ class Tune(TuneTest):
         self.assertIn("kept in " + self.profile, result.stdout)
         self.assertEqual(read_json(self.profile)["version"], 2)
 
-    def test_json_is_one_object_with_rates_of_each_path(self):
-        other = self.path("swap2")
-        os.mkdir(other)
-        result = self.tune(*TINY, "--json", swap=f"{self.swap},{other}")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        found = json.loads(result.stdout)
-        self.assertEqual(result.stdout.count("\n"), 1)
-        (chosen,) = [shape for shape in found["shapes"] if shape["chosen"]]
-        self.assertEqual((chosen["block_bytes"], chosen["depth"]),
-                         (found["block_bytes"], found["depth"]))
-        self.assertEqual(found["profile"], self.profile)
-        self.assertEqual([path["path"] for path in found["paths"]], [self.swap, other])
-        for rates in found["paths"] + [found]:
-            for key in ("read", "write", "mixed"):
-                self.assertGreater(rates[key + "_bytes_per_second"], 0)
-
-    def test_bad_flags(self):
-        missing = self.path("missing")
-        self.assert_run(self.tune(swap=missing), 2, missing, "create it")
-        self.assert_run(self.tune(swap=self.data), 2, "is not a directory")
-        self.assert_run(self.tune(swap=f"{self.swap},{self.swap}/."), 2, "given twice")
-        self.assert_run(self.tune(swap=self.swap + ","), 2, "--swap")
-        self.assert_run(self.tune("--seconds", "0"), 2, "--seconds")
-        self.assert_run(self.tune("--size", "1MiB"), 2, "--size", "at least 8MiB")
-        self.assert_run(self.tune("--size", "many"), 2, "--size")
-        self.assert_run(self.tune("--qick"), 2, "did you mean --quick?")
-        self.assert_run(run("tune"), 2, "--swap")
-        self.assertFalse(os.path.exists(self.profile))
-
     def test_what_can_not_be_kept_is_shown_and_said(self):
         self.variables = {"SPILLWAY_PROFILE": "off"}
         result = self.tune(*TINY, "--json")  # profile_file_test.cc has what else is in the way
@@ -80,10 +51,6 @@ class Tune(TuneTest):
         self.assertIsNone(json.loads(result.stdout)["profile"])
         self.variables = {"SPILLWAY_PROFILE": "/proc/nowhere/p.json"}
         self.assert_run(self.tune(*TINY), 1, "not kept", "/proc/nowhere")
-
-    def test_too_little_room_is_found_at_once(self):
-        self.assert_run(self.tune("--size", "900TiB"), 1, self.swap)
-        self.assertEqual(os.listdir(self.swap), [])
 
     def test_control_c_ends_the_first_writing_of_the_files(self):
         if not counts_bytes(self.swap):
@@ -171,19 +138,6 @@ class BenchSwap(TuneTest):
                         "256 --workers", "of memory", "are free")
         self.assertEqual(os.listdir(self.swap), [])
 
-    def test_json(self):
-        """bench_swap_test.cc has the table, null_bench_test.cc what --null says as JSON."""
-        result = self.bench("--block", "128KiB", "--depth", "4", "--json")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        found = json.loads(result.stdout)
-        self.assertEqual((found["block_bytes"], found["depth"]), (131072, 4))
-        for link in ("nvme_to_host", "host_to_nvme"):
-            self.assertGreater(found[link]["alone"], 0)
-            self.assertGreater(found[link]["both_ways"], 0)
-        self.assertIsNone(found["host_to_device"])
-        self.assertIn(found["binding"], ("disk", "checksum"))
-        self.assertEqual(os.listdir(self.swap), [])
-
     def test_null_needs_no_disk(self):
         def null(*args):
             return run("bench", "swap", "--null", "--seconds", "1", *args)
@@ -192,15 +146,6 @@ class BenchSwap(TuneTest):
         self.assertIn("the mover, busy", table.stdout)
         self.assert_run(null("--swap", self.swap), 2, "--null", "--swap")
         self.assert_run(run("bench", "swap"), 2, "--swap", "--null")
-
-    def test_bad_flags(self):
-        self.assert_run(self.bench("--block", "1000"), 2, "--block", "4096")
-        self.assert_run(self.bench("--depth", "0"), 2, "--depth")
-        self.assert_run(self.bench("--block", "1GiB", "--depth", "64"), 2, "in flight")
-        self.assert_run(self.bench("--io-engine", "aio"), 2, "io_uring")
-        self.assert_run(self.bench("--workers", "0"), 2, "--workers")
-        self.assert_run(self.bench("--dept", "4"), 2, "did you mean --depth?")
-        self.assert_run(run("bench", "swap", "--swap", self.path("no")), 2, "does not exist")
 
 
 if __name__ == "__main__":

@@ -68,6 +68,7 @@ TEST_P(DecoderGolden, TwentyFiveStepsLoseWhatPyTorchsLose) {
   const std::vector<double> expected = golden_["losses"];
   const std::vector<double> found = LossesOf(true);
   ExpectGoldenLosses(found, expected);
+  if (!IsFamily(GetParam())) return;
   EXPECT_EQ(LossesOf(false), found);
   // In bf16 these models, whose weights are far from small, go their own way in the last steps.
   const std::vector<double> half = LossesOf(true, DType::kBFloat16);

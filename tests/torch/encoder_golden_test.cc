@@ -151,6 +151,7 @@ TEST_P(EncoderGolden, TwentyStepsLoseWhatPyTorchsLose) {
   };
   const std::vector<double> found = losses(true);
   ExpectGoldenLosses(found, golden_["losses"]);
+  if (!IsFamily(GetParam())) return;
   EXPECT_EQ(losses(false), found);
 }
 

@@ -75,6 +75,10 @@ inline std::vector<double> GoldenLosses(const Model& model, Dataset& data, Weigh
   return losses;
 }
 
+// Whether a variant is the one that its family is named after. Numbers are compared for all of
+// them, placements and dtypes for these: SameBits has the rest.
+inline bool IsFamily(const std::string& variant) { return variant.find('_') == std::string::npos; }
+
 inline void ExpectGoldenLosses(const std::vector<double>& found,
                                const std::vector<double>& expected) {
   ASSERT_EQ(found.size(), expected.size());

@@ -16,6 +16,7 @@
 #include "io/base/status.h"
 #include "tests/scratch_directory.h"
 #include "tests/torch/formula_weights.h"
+#include "tests/torch/golden_run.h"
 #include "tests/torch/golden_tokens.h"
 #include "tests/torch/in_memory_model.h"
 #include "tests/torch/training_run.h"
@@ -196,7 +197,9 @@ TEST_P(TrainedGolden, TwentyFiveStepsFromItAreAsInPeft) {
   }
   ExpectTensors(dir_ / "adapter/adapter_model.safetensors", golden_["trained"]);
   ExpectTensors(dir_ / "merged/model.safetensors", golden_["merged"]);
-  EXPECT_EQ(Train25(Options(false)), found);
+  if (IsFamily(GetParam())) {
+    EXPECT_EQ(Train25(Options(false)), found);
+  }
   // What was saved is an adapter that this reads, too, of the same kind.
   const auto again = AdapterFile::Open(dir_ / "adapter");
   ASSERT_TRUE(again.ok()) << again.status();

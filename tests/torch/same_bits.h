@@ -31,6 +31,9 @@ inline ModelConfig SmallConfig(double dropout = 0.1, int64_t vocabulary = kVocab
   return SmallGpt2Config(vocabulary, kSeqLen, 64, 4 * 64, 3, 4, Dropouts(dropout));
 }
 
+// Each format of state passes one suite with every change: bf16, fp16, and of moments and masters
+// what is narrower. The full product of formats and suites are the classes named ...MoreFormats,
+// which tools/test all runs.
 class SameBits : public testing::Test {
  protected:
   explicit SameBits(ModelConfig config = SmallConfig()) : config_(std::move(config)) {

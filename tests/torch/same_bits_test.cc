@@ -169,9 +169,11 @@ class SameBitsPlacement : public SameBits {
   }
 };
 
+class SameBitsPlacementMoreFormats : public SameBitsPlacement {};
+
 TEST_F(SameBitsPlacement, Bf16) { CheckAll(DType::kBFloat16, 0, 2, 10); }
-TEST_F(SameBitsPlacement, Fp32) { CheckAll(DType::kFloat32, 0, 4, 8); }
-TEST_F(SameBitsPlacement, Bf16ClippedMultipliedInFp32) {
+TEST_F(SameBitsPlacementMoreFormats, Fp32) { CheckAll(DType::kFloat32, 0, 4, 8); }
+TEST_F(SameBitsPlacementMoreFormats, Bf16ClippedMultipliedInFp32) {
   compute_ = DType::kFloat32;
   CheckAll(DType::kBFloat16, 0.5, 2, 10);
   const RunOutcome in_fp32 = Run(InMemory(DType::kBFloat16, 0.5));
@@ -180,7 +182,7 @@ TEST_F(SameBitsPlacement, Bf16ClippedMultipliedInFp32) {
 }
 TEST_F(SameBitsPlacement, Fp16) { CheckAll(DType::kFloat16, 0, 2, 12); }
 // Residual 2, codes 1 and 1, and two planes of scales that are a block in tiles so small.
-TEST_F(SameBitsPlacement, Bf16WithMomentsOf8Bits) {
+TEST_F(SameBitsPlacementMoreFormats, Bf16WithMomentsOf8Bits) {
   const RunOutcome full = Run(InMemory(DType::kBFloat16));
   moments_ = MomentFormat::kEightBit;
   CheckAll(DType::kBFloat16, 0, 2, 6);
@@ -202,7 +204,7 @@ TEST_F(SameBitsPlacement, Bf16WithMomentsAndProductsInFp8) {
   CheckAll(DType::kBFloat16, 0, 2, 7);
 }
 
-TEST_F(SameBitsPlacement, Bf16WithoutMastersAndMomentsInBf16) {
+TEST_F(SameBitsPlacementMoreFormats, Bf16WithoutMastersAndMomentsInBf16) {
   const RunOutcome full = Run(InMemory(DType::kBFloat16));
   moments_ = MomentFormat::kBFloat16;
   masters_ = OptimizerSpec::Masters::kNone;
@@ -300,11 +302,13 @@ class SameBitsWorkers : public SameBits {
   }
 };
 
+class SameBitsWorkersMoreFormats : public SameBitsWorkers {};
+
 TEST_F(SameBitsWorkers, Bf16) { CheckAll(DType::kBFloat16, 0); }
-TEST_F(SameBitsWorkers, Fp32) { CheckAll(DType::kFloat32, 0); }
+TEST_F(SameBitsWorkersMoreFormats, Fp32) { CheckAll(DType::kFloat32, 0); }
 TEST_F(SameBitsWorkers, Fp16) { CheckAll(DType::kFloat16, 0); }
-TEST_F(SameBitsWorkers, Fp32Clipped) { CheckAll(DType::kFloat32, 0.5); }
-TEST_F(SameBitsWorkers, Bf16WithoutMastersClipped) {
+TEST_F(SameBitsWorkersMoreFormats, Fp32Clipped) { CheckAll(DType::kFloat32, 0.5); }
+TEST_F(SameBitsWorkersMoreFormats, Bf16WithoutMastersClipped) {
   masters_ = OptimizerSpec::Masters::kNone;
   CheckAll(DType::kBFloat16, 0.5);
 }

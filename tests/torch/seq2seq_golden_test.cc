@@ -162,6 +162,7 @@ TEST_P(Seq2SeqGolden, TwentyStepsLoseWhatPyTorchsLose) {
   };
   const std::vector<double> found = losses(true);
   ExpectGoldenLosses(found, golden_["losses"]);
+  if (!IsFamily(GetParam())) return;
   EXPECT_EQ(losses(false), found);
 }
 

@@ -6,8 +6,8 @@
 namespace spillway {
 
 CommandOutcome Train(const RunConfig& config);
-absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task);
-absl::Status Generate(const GenerateTask& task);
-CommandOutcome Predict(const PredictTask& task);
+absl::StatusOr<Estimate> EstimateRun(const EstimateRequest& request);
+absl::Status Generate(const GenerateRequest& request);
+CommandOutcome Predict(const PredictRequest& request);
 
 }  // namespace spillway

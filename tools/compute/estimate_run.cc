@@ -11,13 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "engine/adapters/adapter_file.h"
 #include "engine/adapters/tied_logits.h"
+#include "engine/config/run_config.h"
 #include "engine/data/load_tokenizer.h"
 #include "engine/data/token_masking.h"
-#include "engine/datasets/labelled_dataset.h"
-#include "engine/datasets/masked_dataset.h"
-#include "engine/datasets/pair_dataset.h"
-#include "engine/datasets/sample_dataset.h"
-#include "engine/datasets/speech_dataset.h"
 #include "engine/estimate/estimate.h"
 #include "engine/estimate/rank_probe.h"
 #include "engine/estimate/run_forecast.h"
@@ -29,6 +25,9 @@
 #include "engine/machine/process_limits.h"
 #include "engine/model/packed_parameters.h"
 #include "engine/ranks/shard_plan.h"
+#include "engine/tasks/evaluation_metric.h"
+#include "engine/tasks/task.h"
+#include "engine/tasks/text_sampling.h"
 #include "engine/torch/adapted_model.h"
 #include "engine/torch/compute_rate.h"
 #include "engine/torch/describe_model.h"
@@ -44,10 +43,6 @@
 #include "io/base/status.h"
 #include "io/file_system.h"
 #include "tools/compute/compute_commands.h"
-#include "tools/compute/evaluation_metric.h"
-#include "tools/compute/picture_data.h"
-#include "tools/compute/run_data.h"
-#include "tools/compute/text_sampling.h"
 
 namespace spillway {
 namespace {
@@ -56,51 +51,6 @@ namespace {
 constexpr double kAutoSeconds = 40;
 constexpr double kQuietSeconds = 4;
 constexpr uint64_t kAutoBytes = uint64_t{2} << 30;
-
-// Batches of a step's shape, without any data.
-class ZeroTokens : public Dataset {
- public:
-  ZeroTokens(const StepShape& step, const PairLengths& lengths, bool packed,
-             const TransformerConfig& config)
-      : step_(step), lengths_(lengths), packed_(packed), config_(config) {}
-  int64_t size() const override { return step_.micro_batch * step_.accumulate; }
-  absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override {
-    const int64_t count = static_cast<int64_t>(samples.size());
-    if (config_.masked) {
-      return LargestMaskedBatch(config_, count, lengths_.source, step_.mask_probability);
-    }
-    if (config_.classifier) return LargestLabelledBatch(config_, count, lengths_.source);
-    if (config_.hears()) return LargestSpeechBatch(config_, count, lengths_.target);
-    if (config_.encoder) return LargestPairBatch(config_, count, lengths_);
-    const torch::Tensor zeros = torch::zeros({count, lengths_.source}, torch::kInt64);
-    Batch batch{zeros, zeros};
-    if (packed_) batch.texts = LargestTexts(count, lengths_.source);
-    return batch;
-  }
-  std::string fingerprint() const override { return "zeros"; }
-
- private:
-  const StepShape step_;
-  const PairLengths lengths_;  // of what has one text, its source's
-  const bool packed_;
-  const TransformerConfig config_;
-};
-
-// The same of pictures.
-class ZeroPictures : public Dataset {
- public:
-  ZeroPictures(int64_t samples, int64_t channels, PictureSize size)
-      : samples_(samples), channels_(channels), size_(size) {}
-  int64_t size() const override { return samples_; }
-  absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override {
-    return BlackPictures(static_cast<int64_t>(samples.size()), channels_, size_);
-  }
-  std::string fingerprint() const override { return "black"; }
-
- private:
-  const int64_t samples_, channels_;
-  const PictureSize size_;
-};
 
 // In the place of who makes an evaluation's texts: what that takes.
 class ZeroTexts : public TextMaker {
@@ -122,6 +72,7 @@ class ZeroTexts : public TextMaker {
 
 // The model as train would build it, without adapters.
 struct Trainable {
+  const Task* task;
   ModelConfig config;
   Model model;
 };
@@ -133,21 +84,19 @@ absl::StatusOr<std::optional<Trainable>> BuildTrainable(const JsonDocument& docu
                                                         RunConfig& config) {
   absl::StatusOr<ModelConfig> model_config = ParseModelConfig(document, "", config.task);
   if (!model_config.ok() || !model_config->unsupported.empty()) return std::nullopt;
-  RETURN_IF_ERROR(RefusePictureFlags(config, *model_config));
+  const Task& task = TaskOf(*model_config);
+  RETURN_IF_ERROR(CheckSettingsFitTask(config, task.kind(), task.model_does()));
   if (const std::string& adapter = config.adapter.directory; !adapter.empty()) {
     RETURN_IF_ERROR(
         AnnotateAdapter(UntieForAdapter(adapter, config.model, &*model_config), adapter));
   }
   // Where the data say what a label is, they say what evaluations measure, too.
-  auto& classifier = model_config->transformer.classifier;
-  const bool is_open = classifier && !classifier->problem;
-  if (is_open) classifier->problem = ClassifierProblem::kSingleLabel;
-  RETURN_IF_ERROR(model_config->resnet ? RefuseTextFlags(config)
-                                       : ResolveTask(config, model_config->transformer));
+  const bool is_open = task.AssumeLabels(*model_config);
+  RETURN_IF_ERROR(task.Resolve(config, *model_config));
   absl::StatusOr<Model> model = BuildModel(*model_config);
   if (!model.ok()) return std::nullopt;
-  if (!is_open) RETURN_IF_ERROR(CheckMetric(config, *model_config, *model));
-  return Trainable{*std::move(model_config), *std::move(model)};
+  if (!is_open) RETURN_IF_ERROR(ResolveMetric(task, *model, config));
+  return Trainable{&task, *std::move(model_config), *std::move(model)};
 }
 
 // As train does it before step 1.
@@ -168,37 +117,17 @@ absl::StatusOr<DryRun> RunDry(const Model& model, const ModelDescription& descri
 }
 
 // With the adapters that are to be trained, if any.
-absl::StatusOr<Model> TrainedModel(const EstimateTask& task, const Trainable& trainable,
+absl::StatusOr<Model> TrainedModel(const EstimateRequest& request, const Trainable& trainable,
                                    const ModelShape& shape) {
-  if (task.config.adapter.none()) return trainable.model;
-  ASSIGN_OR_RETURN(const LoraConfig lora, ResolveLora(task.config.adapter, shape));
+  if (request.config.adapter.none()) return trainable.model;
+  ASSIGN_OR_RETURN(const LoraConfig lora, ResolveLora(request.config.adapter, shape));
   ASSIGN_OR_RETURN(AdaptedModel adapted, AdaptModel(trainable.model, lora, /*training=*/true));
   return std::move(adapted.model);
 }
 
-// Of a model of pictures nothing is known from its shape: all of it is computed once. In other
-// dtypes than the run's, which are shown beside, bytes go by those of a number.
-absl::StatusOr<DryRun> MeasurePictures(const EstimateTask& task, const Trainable& trainable,
-                                       const ComputePlace& place, EstimateInput& input) {
-  const RunConfig& config = task.config;
-  const ResNetConfig& resnet = *trainable.config.resnet;
-  if (task.dry_run == EstimateTask::DryRun::kNo) {
-    return absl::InvalidArgumentError(
-        "--dry-run no: what a model of pictures takes is not known without one; leave it out");
-  }
-  const bool is_cifar = std::any_of(config.data.begin(), config.data.end(),
-                                    [](const std::string& path) { return path.ends_with(".bin"); });
-  ASSIGN_OR_RETURN(const PictureProcessing processing,
-                   ResolveProcessing(config.model, config.pictures.side, is_cifar, resnet));
-  RETURN_IF_ERROR(CheckNorms(processing, config.train.micro_batch, resnet));
-  ASSIGN_OR_RETURN(const Model model, TrainedModel(task, trainable, input.shape));
-  ASSIGN_OR_RETURN(input.model, DescribeModel(model, config.train.freeze));
-  ZeroPictures data(config.train.micro_batch * config.train.accumulate, resnet.channels,
-                    processing.size);
-  RETURN_IF_ERROR(ChooseComputeByMeasuring(input.model, data, task.device.gpu.has_value(),
-                                           /*identity=*/nullptr, /*world=*/nullptr,
-                                           &input.options));
-  ASSIGN_OR_RETURN(DryRun times, RunDry(model, input.model, input.options, data, nullptr, place));
+// Of other dtypes than the run's, which are shown beside it, by the bytes of a number: for models
+// whose shape does not tell.
+void ScaleToOtherDTypes(const DryRun& times, EstimateInput& input) {
   const uint64_t own = DTypeBytes(input.options.dtype);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const auto scale = [&](uint64_t& bytes) { bytes = bytes * DTypeBytes(dtype) / own; };
@@ -209,17 +138,14 @@ absl::StatusOr<DryRun> MeasurePictures(const EstimateTask& task, const Trainable
     for (uint64_t& bytes : memory.input_bytes) scale(bytes);
     for (uint64_t& bytes : graphs.bytes) scale(bytes);
   }
-  input.step = {config.train.micro_batch, config.train.accumulate, 1};
-  input.measured = true;
-  return times;
 }
 
-bool WantsDryRun(const EstimateInput& input, EstimateTask::DryRun choice) {
-  if (choice == EstimateTask::DryRun::kNo || !input.trainable) return false;
+bool WantsDryRun(const EstimateInput& input, EstimateRequest::DryRun choice) {
+  if (choice == EstimateRequest::DryRun::kNo || !input.trainable) return false;
   const DryRunCost cost = DryRunCostOf(input.shape, input.model, input.options.dtype, input.step,
                                        input.options.products());
   const bool small = cost.bytes < std::min(kAutoBytes, AvailableMemoryBytes() / 4);
-  if (choice == EstimateTask::DryRun::kAuto && (cost.seconds > kAutoSeconds || !small))
+  if (choice == EstimateRequest::DryRun::kAuto && (cost.seconds > kAutoSeconds || !small))
     return false;
   if (cost.seconds > kQuietSeconds) {
     LogInfo("computing one layer of each kind to measure it; --dry-run no does without");
@@ -270,13 +196,13 @@ bool PathsExist(const std::vector<std::string>& paths) {
 
 // What train would read in the model's own files: nothing where they hold no weights, or such as it
 // would refuse.
-InPlaceUnits FindInPlace(const EstimateTask& task, const Trainable& trainable,
+InPlaceUnits FindInPlace(const EstimateRequest& request, const Trainable& trainable,
                          const EstimateInput& input) {
-  const auto files = SafetensorsModel::Open(task.config.model);
+  const auto files = SafetensorsModel::Open(request.config.model);
   if (!files.ok()) return {};
   InitSource new_head(trainable.model, /*seed=*/0);
   TensorNames names = TensorNamesOf(trainable.config);
-  names.ignores_sizes = task.config.ignore_mismatched_sizes;
+  names.ignores_sizes = request.config.ignore_mismatched_sizes;
   const auto weights = OpenNamedWeights(names, files->get(), &new_head);
   if (!weights.ok()) return {};
   const DType dtype = input.options.dtype;
@@ -286,7 +212,7 @@ InPlaceUnits FindInPlace(const EstimateTask& task, const Trainable& trainable,
 }
 
 // The plan and its forecast, once memory is known; times where they were measured.
-absl::StatusOr<Estimate> FinishEstimate(const EstimateTask& task,
+absl::StatusOr<Estimate> FinishEstimate(const EstimateRequest& request,
                                         const std::optional<Trainable>& trainable,
                                         const OpenedPlace& opened, DryRun times,
                                         EstimateInput& input) {
@@ -294,7 +220,7 @@ absl::StatusOr<Estimate> FinishEstimate(const EstimateTask& task,
   const bool freezes = std::any_of(units.begin(), units.end(),
                                    [](const UnitDescription& unit) { return unit.frozen; });
   if (freezes && trainable) {
-    input.in_place = FindInPlace(task, *trainable, input);
+    input.in_place = FindInPlace(request, *trainable, input);
   }
   ASSIGN_OR_RETURN(Estimate estimate, MakeEstimate(input));
   if (!PathsExist(input.options.swap_paths)) return estimate;
@@ -307,7 +233,8 @@ absl::StatusOr<Estimate> FinishEstimate(const EstimateTask& task,
                              opened.place.device);
   if (!input.clock) return estimate;
   if (estimate.plan.shards) {
-    const auto kept = KeptCollectiveRates(estimate.plan.shards->sums, task.device.gpu.has_value());
+    const auto kept =
+        KeptCollectiveRates(estimate.plan.shards->sums, request.device.gpu.has_value());
     input.collective = kept.value_or(kAssumedRates);
     input.collective_assumed = !kept;
   }
@@ -319,15 +246,15 @@ absl::StatusOr<Estimate> FinishEstimate(const EstimateTask& task,
 }
 
 // As train does, where the files are there; otherwise what config.json says.
-void TakeQuantised(const EstimateTask& task, const std::optional<Trainable>& trainable,
+void TakeQuantised(const EstimateRequest& request, const std::optional<Trainable>& trainable,
                    FreezeRule& freeze) {
-  freeze.packing.format = QuantisedAs(task.document.value);
+  freeze.packing.format = QuantisedAs(request.document.value);
   if (!freeze.packing.any() || !trainable) return;
-  const auto files = SafetensorsModel::Open(task.config.model);
+  const auto files = SafetensorsModel::Open(request.config.model);
   if (!files.ok()) return;
   InitSource new_head(trainable->model, /*seed=*/0);
   TensorNames names = TensorNamesOf(trainable->config);
-  names.ignores_sizes = task.config.ignore_mismatched_sizes;
+  names.ignores_sizes = request.config.ignore_mismatched_sizes;
   const auto weights = OpenNamedWeights(names, files->get(), &new_head);
   if (!weights.ok()) return;
   PackedMatrices packed = PackedMatricesOf(names, **weights);
@@ -337,7 +264,7 @@ void TakeQuantised(const EstimateTask& task, const std::optional<Trainable>& tra
 }
 
 // Of a model that this build can't train, by its shape.
-absl::StatusOr<PairLengths> LengthsOfShape(const RunConfig& config, const ModelShape& shape) {
+absl::StatusOr<SampleLengths> LengthsOfShape(const RunConfig& config, const ModelShape& shape) {
   const int64_t positions = shape.positions;
   const auto length_of = [&](const char* flag, int64_t given,
                              int64_t usual) -> absl::StatusOr<int64_t> {
@@ -346,7 +273,7 @@ absl::StatusOr<PairLengths> LengthsOfShape(const RunConfig& config, const ModelS
     return absl::InvalidArgumentError(
         absl::StrCat(flag, " ", given, " is more than the ", positions, " positions of the model"));
   };
-  PairLengths lengths;
+  SampleLengths lengths;
   if (!shape.has_encoder) {
     ASSIGN_OR_RETURN(lengths.source, length_of("--seq-len", config.seq_len, 1024));
     return lengths;
@@ -368,10 +295,10 @@ absl::StatusOr<PairLengths> LengthsOfShape(const RunConfig& config, const ModelS
 }
 
 // Positions of a sample, and of the texts that evaluations make.
-absl::StatusOr<PairLengths> LengthsOf(const RunConfig& config, const ModelShape& shape,
-                                      bool resolved) {
+absl::StatusOr<SampleLengths> LengthsOf(const RunConfig& config, const ModelShape& shape,
+                                        bool resolved) {
   if (!resolved) return LengthsOfShape(config, shape);
-  PairLengths lengths;
+  SampleLengths lengths;
   lengths.source = shape.heard_positions > 0 ? shape.heard_positions : config.seq_len;
   const EvaluationTextsChoice& texts = config.evaluation_texts;
   lengths.target = std::max(config.pairs.max_target_length, texts.made ? texts.max_length - 1 : 0);
@@ -390,12 +317,12 @@ absl::StatusOr<std::optional<ZeroTexts>> TextsOf(const RunConfig& config,
 }
 
 // What the step takes, in every dtype, by a formula.
-void ReckonCompute(const EstimateTask& task, EstimateInput& input) {
+void ReckonCompute(const EstimateRequest& request, EstimateInput& input) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const int i = static_cast<int>(dtype);
-    TrainOptions other = task.config.train;  // what a run in that dtype would choose
+    TrainOptions other = request.config.train;  // what a run in that dtype would choose
     if (dtype != std::exchange(other.dtype, dtype)) {
-      other.compute = ChooseCompute(std::nullopt, dtype, task.device.gpu.has_value());
+      other.compute = ChooseCompute(std::nullopt, dtype, request.device.gpu.has_value());
     }
     input.memory[i] =
         ComputeMemoryOf(input.shape, input.model, dtype, input.step, other.products());
@@ -405,16 +332,16 @@ void ReckonCompute(const EstimateTask& task, EstimateInput& input) {
 
 }  // namespace
 
-absl::StatusOr<Estimate> EstimateRun(const EstimateTask& given) {
-  EstimateTask task = given;
-  const RunConfig& config = task.config;
+absl::StatusOr<Estimate> EstimateRun(const EstimateRequest& given) {
+  EstimateRequest request = given;
+  const RunConfig& config = request.config;
   ASSIGN_OR_RETURN(const std::optional<Trainable> trainable,
-                   BuildTrainable(task.document, task.config));
+                   BuildTrainable(request.document, request.config));
   ASSIGN_OR_RETURN(std::optional<ZeroTexts> texts, TextsOf(config, trainable));
   EstimateInput input;
   input.trainable = trainable.has_value();
   input.drive_bytes_per_day = config.train.drive_bytes_per_day;
-  input.shape = task.shape;
+  input.shape = request.shape;
   if (trainable && trainable->config.untied) {
     input.shape.model = trainable->config.shape.model;
     input.shape.tied = false;
@@ -424,7 +351,7 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& given) {
   FreezeRule freeze = config.train.freeze;
   const bool freezes =
       !config.adapter.none() || !freeze.freeze.empty() || !freeze.train_only.empty();
-  if (freezes && !freeze.packing.any()) TakeQuantised(task, trainable, freeze);
+  if (freezes && !freeze.packing.any()) TakeQuantised(request, trainable, freeze);
   ASSIGN_OR_RETURN(input.model, DescribeTrained(input.shape, config.adapter, freeze));
   input.options = config.train;
   // As train --ranks does: all of them on this machine.
@@ -439,40 +366,46 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& given) {
       MemoryForReading(config.train.device_memory_bytes, config.train.host_memory_bytes));
   if (!tokenizer.ok()) LogWarning(absl::StrCat("of data that is text: ", tokenizer.message()));
   at::set_num_threads(input.options.threads);
-  ASSIGN_OR_RETURN(const std::unique_ptr<OpenedPlace> opened, OpenCompute(task.device));
-  RETURN_IF_ERROR(CheckGivenBudgets(task.device, input.options.device_memory_bytes,
+  ASSIGN_OR_RETURN(const std::unique_ptr<OpenedPlace> opened, OpenCompute(request.device));
+  RETURN_IF_ERROR(CheckGivenBudgets(request.device, input.options.device_memory_bytes,
                                     input.options.host_memory_bytes, input.options.ranks_here));
-  ChooseBudgets(task.device, &input.options.device_memory_bytes, &input.options.host_memory_bytes,
-                input.options.ranks_here);
+  ChooseBudgets(request.device, &input.options.device_memory_bytes,
+                &input.options.host_memory_bytes, input.options.ranks_here);
   DryRun times;
-  if (trainable && trainable->config.resnet) {
-    ASSIGN_OR_RETURN(times, MeasurePictures(task, *trainable, opened->place, input));
-    return FinishEstimate(task, trainable, *opened, times, input);
+  const bool shape_tells = !trainable || trainable->task->shape_tells_costs();
+  SampleLengths lengths;
+  input.step = {config.train.micro_batch, config.train.accumulate, /*seq_len=*/1};
+  if (shape_tells) {
+    ASSIGN_OR_RETURN(lengths, LengthsOf(config, input.shape, input.trainable));
+    input.step.seq_len = lengths.source;
+    input.step.mask_probability = config.mask_probability.value_or(kMaskProbability);
+    ReckonCompute(request, input);
+  } else if (request.dry_run == EstimateRequest::DryRun::kNo) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--dry-run no: ", config.model, " ", trainable->task->model_does(),
+                     ", and what that takes is not known without one; leave it out"));
   }
-  ASSIGN_OR_RETURN(const PairLengths lengths, LengthsOf(config, input.shape, input.trainable));
-  input.step = {config.train.micro_batch, config.train.accumulate, lengths.source,
-                config.mask_probability.value_or(kMaskProbability)};
-  ReckonCompute(task, input);
-  if (task.dry_run == EstimateTask::DryRun::kYes && !input.trainable) {
+  if (request.dry_run == EstimateRequest::DryRun::kYes && !input.trainable) {
     return absl::InvalidArgumentError(
         "--dry-run yes: this build can't compute this model; leave it out for the formula");
   }
-  if (WantsDryRun(input, task.dry_run)) {
-    ASSIGN_OR_RETURN(const Model trained, TrainedModel(task, *trainable, input.shape));
+  if (!shape_tells || WantsDryRun(input, request.dry_run)) {
+    ASSIGN_OR_RETURN(const Model trained, TrainedModel(request, *trainable, input.shape));
     ASSIGN_OR_RETURN(input.model, DescribeModel(trained, freeze));
-    ZeroTokens data(input.step, lengths, config.samples == SampleLayout::kPacked,
-                    trainable->config.transformer);
-    RETURN_IF_ERROR(ChooseComputeByMeasuring(input.model, data, task.device.gpu.has_value(),
+    ASSIGN_OR_RETURN(const auto data,
+                     trainable->task->LargestData(config, trainable->config, lengths));
+    RETURN_IF_ERROR(ChooseComputeByMeasuring(input.model, *data, request.device.gpu.has_value(),
                                              /*identity=*/nullptr, /*world=*/nullptr,
                                              &input.options));
-    ASSIGN_OR_RETURN(times, RunDry(trained, input.model, input.options, data,
+    ASSIGN_OR_RETURN(times, RunDry(trained, input.model, input.options, *data,
                                    texts ? &*texts : nullptr, opened->place));
     const int i = static_cast<int>(input.options.dtype);
+    if (!shape_tells) ScaleToOtherDTypes(times, input);
     input.memory[i] = times.memory;
     input.graphs[i] = times.graphs;
     input.measured = true;
   }
-  return FinishEstimate(task, trainable, *opened, times, input);
+  return FinishEstimate(request, trainable, *opened, times, input);
 }
 
 }  // namespace spillway

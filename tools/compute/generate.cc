@@ -4,15 +4,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/base/print_json.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/run/last_commit.h"
+#include "engine/tasks/continue_texts.h"
+#include "engine/tasks/speech_prompts.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "tools/compute/compute_commands.h"
-#include "tools/compute/continue_texts.h"
-#include "tools/compute/speech_prompts.h"
-#include "tools/print_json.h"
 
 namespace spillway {
 namespace {
@@ -31,44 +31,18 @@ struct Started {
   std::vector<Prompt> prompts;  // of a sound its windows
 };
 
-absl::StatusOr<Started> StartSound(const GenerateTask& task, std::unique_ptr<TextModel> model) {
-  auto prompts = PromptsOfSound(*model, task.audio);
-  if (!prompts.ok()) return Annotate(prompts.status(), "--audio");
-  RETURN_IF_ERROR(StartGenerator(task, /*rows=*/1, *prompts, *model));
-  RETURN_IF_ERROR(FindLanguages(*model, /*rows=*/1, *prompts));
-  return Started{std::move(model), *std::move(prompts)};
-}
-
-absl::StatusOr<Started> Start(const GenerateTask& task) {
-  ASSIGN_OR_RETURN(std::unique_ptr<TextModel> model, OpenTextModel(task, kTemperature));
-  if (!task.audio.empty()) {
-    if (model->config.transformer.hears()) return StartSound(task, std::move(model));
-    return absl::InvalidArgumentError(
-        absl::StrCat("--audio is for models that hear (whisper), and ", task.model,
-                     " reads texts: give --prompt"));
-  }
-  if (model->config.resnet) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        task.model, " classifies pictures and makes no text: spillway predict labels them"));
-  }
-  PromptCounts counts;
-  auto prompt = EncodePrompt(task, *model, task.prompt,
-                             task.chat ? UserMessage(task.prompt) : Conversation(), &counts);
-  if (!prompt.ok()) return Annotate(prompt.status(), "--prompt");
-  if (counts.doubled > 0) {
-    LogWarning("--prompt begins with a token that is put before each text as well: take it out");
-  }
-  if (counts.cut > 0) LogWarning("--prompt is longer than --max-source-length and loses its end");
-  RETURN_IF_ERROR(StartGenerator(task, /*rows=*/1, {*prompt}, *model));
-  return Started{std::move(model), {*std::move(prompt)}};
+absl::StatusOr<Started> Start(const GenerateRequest& request) {
+  ASSIGN_OR_RETURN(std::unique_ptr<TextModel> model, OpenTextModel(request, kTemperature));
+  ASSIGN_OR_RETURN(std::vector<Prompt> prompts, model->task->PromptsOf(request, *model));
+  return Started{std::move(model), std::move(prompts)};
 }
 
 // What a sound says, window after window.
-absl::Status GenerateFromSound(const GenerateTask& task, const Started& started) {
+absl::Status GenerateFromSound(const GenerateRequest& request, const Started& started) {
   TextModel& model = *started.model;
   const std::vector<Prompt>& prompts = started.prompts;
   std::vector<WindowMade> made;
-  const bool shows = !task.as_json && !model.speech.timestamps;
+  const bool shows = !request.as_json && !model.speech.timestamps;
   ContinueHooks hooks;
   hooks.on_text = [&](size_t, const std::string& text) {
     if (!shows) return;
@@ -84,8 +58,8 @@ absl::Status GenerateFromSound(const GenerateTask& task, const Started& started)
   std::fflush(stdout);
   RETURN_IF_ERROR(status);
   ASSIGN_OR_RETURN(const nlohmann::ordered_json row, RowOfSound(model, made));
-  if (task.as_json) {
-    nlohmann::ordered_json json = {{"audio", task.audio}};
+  if (request.as_json) {
+    nlohmann::ordered_json json = {{"audio", request.audio}};
     json.update(row);
     json["peak_rss_bytes"] = PeakResidentBytes();
     PrintJson(json);
@@ -106,7 +80,7 @@ absl::Status GenerateFromSound(const GenerateTask& task, const Started& started)
   return absl::OkStatus();
 }
 
-absl::StatusOr<Sample> ContinueOne(const GenerateTask& task, const Prompt& prompt,
+absl::StatusOr<Sample> ContinueOne(const GenerateRequest& request, const Prompt& prompt,
                                    TextModel& model) {
   const auto start = std::chrono::steady_clock::now();
   const auto since = [&] {
@@ -115,7 +89,7 @@ absl::StatusOr<Sample> ContinueOne(const GenerateTask& task, const Prompt& promp
   Sample sample;
   ContinueHooks hooks;
   hooks.on_text = [&](size_t, const std::string& text) {
-    if (task.as_json) return;
+    if (request.as_json) return;
     std::printf("%s", text.c_str());
     std::fflush(stdout);
   };
@@ -134,19 +108,19 @@ absl::StatusOr<Sample> ContinueOne(const GenerateTask& task, const Prompt& promp
 
 }  // namespace
 
-absl::Status Generate(const GenerateTask& task) {
+absl::Status Generate(const GenerateRequest& request) {
   Started started;
-  RETURN_IF_ERROR(ReadLastCommit(task.model, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(started, Start(task));
+  RETURN_IF_ERROR(ReadLastCommit(request.model, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(started, Start(request));
     return absl::OkStatus();
   }));
-  if (!task.audio.empty()) return GenerateFromSound(task, started);
+  if (!request.audio.empty()) return GenerateFromSound(request, started);
   TextModel* const model = started.model.get();
   const Prompt* const prompt = &started.prompts.front();
-  const bool goes_on = model->sources == nullptr && !task.chat;
-  if (!task.as_json && goes_on) std::printf("%s", task.prompt.c_str());
-  const auto sample = ContinueOne(task, *prompt, *model);
-  if (!task.as_json) {
+  const bool goes_on = model->sources == nullptr && !request.chat;
+  if (!request.as_json && goes_on) std::printf("%s", request.prompt.c_str());
+  const auto sample = ContinueOne(request, *prompt, *model);
+  if (!request.as_json) {
     std::printf("\n");
     std::fflush(stdout);  // before what stderr says of it
   }
@@ -157,8 +131,8 @@ absl::Status Generate(const GenerateTask& task) {
   const double rate = later > 0 ? later / (sample->seconds - sample->prompt_seconds) : 0;
   const Generator& generator = *model->generator;
   const uint64_t read = generator.stats().io.read_bytes + generator.kept_io().read_bytes;
-  if (task.as_json) {
-    PrintJson(nlohmann::json{{"prompt", task.prompt},
+  if (request.as_json) {
+    PrintJson(nlohmann::json{{"prompt", request.prompt},
                              {"prompt_tokens", model->sources ? prompt->source : prompt->tokens},
                              {"text", made.text},
                              {"tokens", made.tokens},

@@ -9,16 +9,25 @@
 #include "tools/compute_library.h"
 
 namespace spillway {
+
+// The version of this library, in a source that CMake writes (cmake/SpillwayProgram.cmake). The
+// program's Version() would return the program's, to which this one is compared.
+const char* LibraryVersion();
+
 namespace {
 
 class TorchLibrary : public ComputeLibrary {
  public:
   CommandOutcome Train(const RunConfig& config) override { return spillway::Train(config); }
-  absl::StatusOr<Estimate> MakeEstimate(const EstimateTask& task) override {
-    return EstimateRun(task);
+  absl::StatusOr<Estimate> MakeEstimate(const EstimateRequest& request) override {
+    return EstimateRun(request);
   }
-  absl::Status Generate(const GenerateTask& task) override { return spillway::Generate(task); }
-  CommandOutcome Predict(const PredictTask& task) override { return spillway::Predict(task); }
+  absl::Status Generate(const GenerateRequest& request) override {
+    return spillway::Generate(request);
+  }
+  CommandOutcome Predict(const PredictRequest& request) override {
+    return spillway::Predict(request);
+  }
 
   bool SeesCuda() override { return at::hasCUDA(); }
   absl::StatusOr<ComputeGpu> FindGpu(DType dtype) override { return FindComputeGpu(dtype); }
@@ -33,5 +42,5 @@ class TorchLibrary : public ComputeLibrary {
 
 spillway::ComputeLibrary* spillway_compute_library(const char* version) {
   static spillway::TorchLibrary library;
-  return std::strcmp(version, SPILLWAY_VERSION) == 0 ? &library : nullptr;
+  return std::strcmp(version, spillway::LibraryVersion()) == 0 ? &library : nullptr;
 }

@@ -25,7 +25,6 @@
 #include "engine/data/char_tokenizer.h"
 #include "engine/data/data_encoder.h"
 #include "engine/data/data_file.h"
-#include "engine/data/data_labels.h"
 #include "engine/data/load_tokenizer.h"
 #include "engine/estimate/model_costs.h"
 #include "engine/families/model_config.h"
@@ -35,6 +34,8 @@
 #include "engine/report/metrics.h"
 #include "engine/run/committed_run.h"
 #include "engine/run/kept_state.h"
+#include "engine/tasks/evaluation_metric.h"
+#include "engine/tasks/task.h"
 #include "engine/tokenizers/tokenizer.h"
 #include "engine/torch/adapted_model.h"
 #include "engine/torch/init_source.h"
@@ -53,12 +54,6 @@
 #include "io/checksum.h"
 #include "io/file_system.h"
 #include "tools/compute/compute_commands.h"
-#include "tools/compute/evaluation_metric.h"
-#include "tools/compute/evaluation_texts.h"
-#include "tools/compute/picture_data.h"
-#include "tools/compute/run_data.h"
-#include "tools/compute/sample_texts.h"
-#include "tools/compute/text_sampling.h"
 
 namespace spillway {
 namespace {
@@ -66,6 +61,7 @@ namespace {
 // Everything that was checked before OUTPUT is touched.
 struct Inputs {
   RunConfig config;
+  const Task* task = nullptr;
   ModelConfig model_config;
   Model model;
   std::unique_ptr<SafetensorsModel> weights_files;
@@ -80,10 +76,7 @@ struct Inputs {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Tokenizer> exported_tokenizer;  // the model's, where data is tokens
   std::unique_ptr<TaskData> data;
-  std::unique_ptr<SampleTexts> samples;    // null: evaluations write none
-  RunData* texts_data = nullptr;           // it, where the model is one of texts
-  std::unique_ptr<EvaluationTexts> texts;  // null: evaluations make none
-  bool began = false;                      // this process takes steps: an export is removed
+  bool began = false;  // this process takes steps: an export is removed
 };
 
 std::string DigestOf(const nlohmann::json& json) {
@@ -97,23 +90,6 @@ TensorNames NamesOf(const Inputs& in) {
   names.ignores_sizes = in.config.ignore_mismatched_sizes;
   names.grown = in.grown;
   return names;
-}
-
-// Parses a changed config.json, and keeps what has been found out about the model besides.
-absl::Status ParseAgain(nlohmann::json config, Inputs& in) {
-  ModelConfig& model = in.model_config;
-  const JsonDocument document = {in.config.model + "/config.json", std::move(config), {}};
-  ASSIGN_OR_RETURN(ModelConfig parsed, ParseModelConfig(document, "", in.config.task));
-  parsed.other_head |= model.other_head;
-  parsed.untied |= model.untied;
-  parsed.transformer.label_smoothing = model.transformer.label_smoothing;
-  if (model.transformer.classifier) {
-    parsed.transformer.classifier->problem = model.transformer.classifier->problem;
-    parsed.transformer.classifier->labels_from_data =
-        model.transformer.classifier->labels_from_data;
-  }
-  model = std::move(parsed);
-  return absl::OkStatus();
 }
 
 // Modules of which the model's files lack a parameter: those of a head that they have not got.
@@ -240,82 +216,16 @@ void LoadExportedTokenizer(Inputs& in) {
   }
 }
 
-// Rows of texts and labels are for models that classify.
-absl::Status RefuseTables(const std::vector<std::string>& files, const Inputs& in) {
-  for (const std::string& file : files) {
-    if (!absl::EndsWith(file, ".csv") && !absl::EndsWith(file, ".tsv")) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        file, " is a table of texts and labels, and ", in.config.model,
-        " is a masked language model: --task classify makes one of it that classifies"));
-  }
-  return absl::OkStatus();
-}
-
-// That the files of data are there, and of formats that the model's data may have.
+// Checks that the files of data are there, and have formats that the task reads.
 absl::Status CheckData(const Inputs& in) {
   const RunConfig& config = in.config;
-  const TransformerConfig& transformer = in.model_config.transformer;
-  const DataUse use = transformer.classifier && transformer.classifier->of_tokens ? DataUse::kWords
-                      : transformer.classifier || transformer.encoder             ? DataUse::kRows
-                                                                      : DataUse::kTokens;
   for (const auto& [flag, files] :
        {std::pair{"--data", &config.data}, std::pair{"--eval-data", &config.eval_data}}) {
-    if (transformer.masked) RETURN_IF_ERROR(RefuseTables(*files, in));
     for (const std::string& file : *files) {
-      RETURN_IF_ERROR(in.model_config.resnet ? CheckDataExists(flag, file)
-                                             : CheckDataFile(flag, file, use));
+      RETURN_IF_ERROR(in.task->CheckFile(flag, file, config.model));
     }
   }
   return absl::OkStatus();
-}
-
-// Where the config.json of a classifier names no labels of its own, or others than the data and the
-// head may be begun anew, they are those of the data.
-absl::Status TakeLabels(Inputs& in) {
-  RunConfig& config = in.config;
-  ModelConfig& model = in.model_config;
-  if (!model.transformer.classifier) return absl::OkStatus();
-  std::optional<ClassifierProblem>& problem = model.transformer.classifier->problem;
-  if (!problem) {
-    ASSIGN_OR_RETURN(problem, FindProblem(config.data.front(), config.text_keys));
-  }
-  if (*problem == ClassifierProblem::kRegression) return absl::OkStatus();
-  const ClassifierConfig had = *model.transformer.classifier;
-  ASSIGN_OR_RETURN(const std::vector<std::string> labels,
-                   FindLabels(config.data, config.text_keys, had, config.ignore_mismatched_sizes));
-  const bool named = !had.has_default_labels();
-  model.transformer.classifier->labels_from_data = !named || labels != had.labels;
-  if (labels == had.labels) return absl::OkStatus();
-  RETURN_IF_ERROR(ParseAgain(WithLabels(model.original, labels), in));
-  LogInfo(absl::StrCat(named ? "config.json names others, and so labels are the "
-                             : "config.json names no labels, and so they are the ",
-                       labels.size(), " of ", absl::StrJoin(config.data, ", "), ": ",
-                       ShownLabels(labels)));
-  return absl::OkStatus();
-}
-
-// An error of the weights' shapes, said of the labels where the head is for another number of them.
-absl::Status ExplainHead(const Inputs& in, const absl::Status& status) {
-  const ClassifierConfig* const classifier = in.model_config.classifier();
-  if (classifier == nullptr) return status;
-  const TensorNames names = NamesOf(in);
-  const auto labels = static_cast<uint64_t>(classifier->labels.size());
-  const auto parameters = ParametersOfTensors(names, *in.weights_files);
-  for (const SafetensorsTensor* tensor : in.weights_files->tensors()) {
-    const auto parameter = parameters.find(tensor->name);
-    if (parameter == parameters.end() || tensor->shape.empty()) continue;
-    std::vector<uint64_t> expected = names.shapes.at(parameter->second);
-    if (expected.empty() || expected[0] != labels || tensor->shape[0] == labels) continue;
-    expected[0] = tensor->shape[0];
-    if (expected != tensor->shape) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        in.config.model, ": its head tells ", tensor->shape[0], " labels apart (", tensor->name,
-        "), and ", classifier->labels_from_data ? "--data has " : "config.json names ", labels,
-        ": ", ShownLabels(classifier->labels),
-        ". --ignore-mismatched-sizes begins a new head for them; otherwise give data with those "
-        "labels"));
-  }
-  return status;
 }
 
 // Tokens that the tokenizer has and the model does not get rows of their own in the matrices of
@@ -329,7 +239,8 @@ absl::Status GrowVocabulary(Inputs& in) {
   if (has <= had) return absl::OkStatus();
   nlohmann::json config = in.model_config.original;
   config["vocab_size"] = has;
-  RETURN_IF_ERROR(ParseAgain(std::move(config), in));
+  ASSIGN_OR_RETURN(in.model_config, ParseAgain(in.model_config, std::move(config),
+                                               in.config.model + "/config.json", in.config.task));
   in.grown = ParametersByToken(in.model_config.transformer);
   LogInfo(absl::StrCat("the tokenizer has ", has, " tokens, and the model ", had, ": ",
                        absl::StrJoin(in.grown, ", "), " grow by ", has - had,
@@ -337,13 +248,11 @@ absl::Status GrowVocabulary(Inputs& in) {
   return absl::OkStatus();
 }
 
-// REQUIRES: the model reads texts.
+// REQUIRES: the task reads texts.
 absl::Status OpenRunTokenizer(Inputs& in) {
   const RunConfig& config = in.config;
-  const TransformerConfig& transformer = in.model_config.transformer;
-  const bool reads_tokens =
-      !transformer.classifier && !transformer.masked && transformer.encoder == nullptr;
-  const std::string choice = !reads_tokens && config.tokenizer.empty() ? "model" : config.tokenizer;
+  const std::string choice =
+      !in.task->reads_token_ids() && config.tokenizer.empty() ? "model" : config.tokenizer;
   RETURN_IF_ERROR(CheckTokenizerMemory(TokenizerDirectory(choice, config.model), ReadingBytes(in)));
   ASSIGN_OR_RETURN(in.tokenizer,
                    MakeTokenizer(choice, config.model, config.data, config.eos_token));
@@ -356,62 +265,6 @@ absl::Status OpenRunTokenizer(Inputs& in) {
     if (loaded.ok()) in.tokenizer = *std::move(loaded);
   }
   return absl::OkStatus();
-}
-
-// REQUIRES: the model and its tokenizer are known.
-absl::Status OpenData(Inputs& in) {
-  const RunConfig& config = in.config;
-  if (in.model_config.resnet) {
-    ASSIGN_OR_RETURN(in.data, PictureData::Open(config, *in.model_config.resnet));
-    return absl::OkStatus();
-  }
-  const TransformerConfig& transformer = in.model_config.transformer;
-  if (!config.sample_prompts.file.empty()) {
-    ASSIGN_OR_RETURN(in.samples, SampleTexts::Open(config, &transformer, in.tokenizer.get()));
-  }
-  ASSIGN_OR_RETURN(auto data, RunData::Open(config, transformer, in.tokenizer.get(),
-                                            in.samples ? in.samples->longest() : PairLengths()));
-  if (!in.tokenizer && config.train.rank == 0) LoadExportedTokenizer(in);
-  if (in.samples) in.samples->EndAt(data->LearntEnds());
-  in.config.samples = data->layout();
-  in.texts_data = data.get();
-  in.data = std::move(data);
-  return absl::OkStatus();
-}
-
-absl::Status OpenEvaluationTexts(Inputs& in) {
-  const EvaluationTextsChoice& choice = in.config.evaluation_texts;
-  if (!choice.made) return absl::OkStatus();
-  TargetDataset* const samples = in.texts_data ? in.texts_data->evaluated_targets() : nullptr;
-  if (samples == nullptr) {
-    return absl::InvalidArgumentError(
-        "--predict-with-generate: for models with an encoder and a decoder, and with --eval-data");
-  }
-  const TransformerConfig& model = in.model_config.transformer;
-  SamplingFlags flags = choice.sampling;
-  flags.tokens = choice.max_length - 1 - samples->given_tokens();  // behind the first one
-  if (*flags.tokens < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--generation-max-length ", choice.max_length, " has no room for a text behind the ",
-        samples->given_tokens() + 1, " tokens that all begin with"));
-  }
-  ASSIGN_OR_RETURN(SamplingOptions sampling, FindSampling({flags, "", in.config.model}, model));
-  FindEnds(model, *in.tokenizer, sampling);
-  if (model.hears()) {
-    const auto before_times = SpeechTokens::Of(*in.tokenizer).no_timestamps();
-    if (before_times) sampling.unwritten_from = *before_times + 1;
-  }
-  in.texts =
-      std::make_unique<EvaluationTexts>(samples, &model, in.tokenizer.get(), std::move(sampling));
-  return absl::OkStatus();
-}
-
-// run_speech_recognition_seq2seq's --text_column_name says where the text of a sound is.
-void NameSoundsText(RunConfig& config, const TransformerConfig& model) {
-  std::vector<std::string>& keys = config.text_keys.texts;
-  if (!model.hears() || keys.size() != 1 || config.pairs.target_key_given) return;
-  config.pairs.keys.target = std::exchange(keys, {}).front();
-  config.pairs.target_key_given = true;
 }
 
 // The state that --resume goes on from, as far as it can be read now; none: there is none yet.
@@ -471,24 +324,19 @@ absl::Status ReadInputs(Inputs& in) {
     RETURN_IF_ERROR(
         AnnotateAdapter(UntieForAdapter(adapter, config.model, &in.model_config), adapter));
   }
-  RETURN_IF_ERROR(RefusePictureFlags(config, in.model_config));
+  in.task = &TaskOf(in.model_config);
+  const Task& task = *in.task;
   RETURN_IF_ERROR(CheckData(in));
-  RETURN_IF_ERROR(TakeLabels(in));
-  if (in.model_config.resnet) {
-    RETURN_IF_ERROR(ResolvePictures(config, in.model_config));
-  } else {
-    NameSoundsText(config, in.model_config.transformer);
-    TakeFromCommit(in);
-    RETURN_IF_ERROR(ResolveTask(config, in.model_config.transformer));
+  RETURN_IF_ERROR(CheckSettingsFitTask(config, task.kind(), task.model_does()));
+  RETURN_IF_ERROR(task.ReadLabels(config, in.model_config));
+  TakeFromCommit(in);
+  RETURN_IF_ERROR(task.Resolve(config, in.model_config));
+  if (task.reads_texts()) {
     RETURN_IF_ERROR(OpenRunTokenizer(in));
     RETURN_IF_ERROR(GrowVocabulary(in));
   }
   ASSIGN_OR_RETURN(in.model, BuildModel(in.model_config));
-  RETURN_IF_ERROR(CheckMetric(config, in.model_config, in.model));
-  // It is e to the loss: the best evaluation is the same. Measures of masked tokens have it.
-  if (config.train.metric == "perplexity" && !in.model_config.transformer.masked) {
-    config.train.metric = "loss";
-  }
+  RETURN_IF_ERROR(ResolveMetric(task, in.model, config));
 
   std::string weights_identity = "initialised";
   auto files = SafetensorsModel::Open(config.model);
@@ -497,7 +345,10 @@ absl::Status ReadInputs(Inputs& in) {
     ASSIGN_OR_RETURN(config.train.model_directory, AbsolutePath(config.model));
     in.new_head = std::make_unique<InitSource>(in.model, config.train.seed);
     auto base = OpenNamedWeights(NamesOf(in), in.weights_files.get(), in.new_head.get());
-    if (!base.ok()) return ExplainHead(in, base.status());
+    if (!base.ok()) {
+      return task.ExplainShapes(config, in.model_config, NamesOf(in), *in.weights_files,
+                                base.status());
+    }
     in.base_weights = *std::move(base);
     RETURN_IF_ERROR(KeepQuantised(in));
     ASSIGN_OR_RETURN(weights_identity, in.weights_files->Fingerprint());
@@ -510,11 +361,12 @@ absl::Status ReadInputs(Inputs& in) {
     return files.status();
   }
 
-  RETURN_IF_ERROR(OpenData(in));
+  ASSIGN_OR_RETURN(in.data, task.OpenData({config, in.model_config, in.tokenizer.get()}));
+  if (task.reads_texts() && !in.tokenizer && config.train.rank == 0) LoadExportedTokenizer(in);
+  config.samples = in.data->layout();
   config.train.data_size = in.data->train_size();
   config.train.evaluation_size = in.data->evaluation_size();
   config.train.data_name = absl::StrJoin(config.data, ",");
-  RETURN_IF_ERROR(OpenEvaluationTexts(in));
   // All that is to be encoded has been.
   for (Tokenizer* one : {in.tokenizer.get(), in.exported_tokenizer.get()}) {
     if (one != nullptr) one->ForgetEncoding();
@@ -546,12 +398,12 @@ std::string AdapterConfigIn(const std::string& directory) {
 // What follows from the model, the data and the machine; null: what the run has no use for.
 void RecordDerived(Inputs& in, const TrainOptions& used) {
   RunConfig& config = in.config;
-  const TransformerConfig& model = in.model_config.transformer;
-  const bool sees = in.model_config.resnet.has_value();
+  const Task& task = *in.task;
   const auto record = [&](const char* name, bool has, nlohmann::json value) {
-    RecordFound(&config, name, has ? std::move(value) : nlohmann::json());
+    const bool fits = has && SettingFitsTask(name, task.kind());
+    RecordFound(&config, name, fits ? std::move(value) : nlohmann::json());
   };
-  record("task", true, ModelTaskName(in.model_config.task()));
+  record("task", true, ModelTaskName(task.kind()));
   // What has none is read by its characters.
   const bool by_characters = in.tokenizer && in.tokenizer->kind() == "chars" &&
                              !Exists(absl::StrCat(config.model, "/", kCharsFile));
@@ -559,20 +411,20 @@ void RecordDerived(Inputs& in, const TrainOptions& used) {
          !config.tokenizer.empty() ? config.tokenizer
          : by_characters           ? "chars"
                                    : "model");
-  record("seq-len", !sees && model.encoder == nullptr, config.seq_len);
-  const bool lays = !sees && !model.classifier && model.encoder == nullptr;
-  record("samples", lays,
+  record("seq-len", true, config.seq_len);
+  record("samples", task.lays_samples(),
          config.samples == SampleLayout::kPadded   ? "padded"
          : config.samples == SampleLayout::kPacked ? "packed"
                                                    : "windows");
   const auto chat = in.tokenizer ? in.tokenizer->chat() : absl::NotFoundError("");
-  record("chat-date", lays && chat.ok() && (*chat)->reads_clock() && config.chat_clock,
+  record("chat-date",
+         task.lays_samples() && chat.ok() && (*chat)->reads_clock() && config.chat_clock,
          config.chat_clock ? absl::FormatCivilTime(absl::CivilDay(*config.chat_clock)) : "");
   const PairChoice& pairs = config.pairs;
-  record("source-key", model.encoder != nullptr, pairs.keys.source);
-  record("target-key", model.encoder != nullptr, pairs.keys.target);
-  record("max-source-length", model.encoder && !model.hears(), pairs.max_source_length);
-  record("max-target-length", model.encoder != nullptr, pairs.max_target_length);
+  record("source-key", true, pairs.keys.source);
+  record("target-key", true, pairs.keys.target);
+  record("max-source-length", true, pairs.max_source_length);
+  record("max-target-length", true, pairs.max_target_length);
   record("steps", used.steps > 0, used.steps);
   record("threads", used.threads > 0, used.threads);
   record("compute", used.compute.has_value(), used.compute_name());
@@ -674,15 +526,10 @@ uint64_t ExportBytes(const Inputs& in) {
   return ExportDType(in) == DType::kFloat32 ? 4 : 2;
 }
 
-// None where the shape does not tell: samples may be shorter than they can be, units of several
-// kinds.
+// None where batches may be smaller than the shape allows.
 std::optional<ComputeGuess> GuessCompute(const Inputs& in) {
   const RunConfig& config = in.config;
-  const TransformerConfig& transformer = in.model_config.transformer;
-  if (in.model_config.resnet || transformer.encoder || transformer.classifier ||
-      transformer.masked || config.samples == SampleLayout::kPadded) {
-    return std::nullopt;
-  }
+  if (!in.task->all_batches_are_alike(config)) return std::nullopt;
   const ModelShape& shape = in.model_config.shape;
   const auto trained = DescribeTrained(shape, config.adapter, config.train.freeze);
   if (!trained.ok()) return std::nullopt;  // training says why
@@ -801,8 +648,8 @@ CommandOutcome Train(const RunConfig& config) {
     RETURN_IF_ERROR(DescribeIfMissing(in));
     return in.adapter_config.is_null() ? ExportTrained(in, state) : ExportTrainedAdapter(in, state);
   };
-  hooks.texts = in.texts.get();
-  hooks.samples = in.samples.get();
+  hooks.texts = in.data->compared_texts();
+  hooks.samples = in.data->sample_texts();
   const std::optional<ComputeGuess> guess = GuessCompute(in);
   hooks.guess = guess ? &*guess : nullptr;
   const auto result =

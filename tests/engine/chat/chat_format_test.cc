@@ -156,7 +156,7 @@ TEST(ChatFormat, AConversationMayBeginWithTheAssistant) {
   EXPECT_EQ(Learnt(FormatOf("llama3.1"), messages), (Parts{"Hello?<|eot_id|>", "Bye<|eot_id|>"}));
 }
 
-absl::Status Refusal(const std::string& source) {
+absl::Status SourceRefusal(const std::string& source) {
   auto format = ChatFormat::Parse(source, "t.jinja", JinjaValue::object());
   return format.ok() ? format->Render({kTwoTurns}, kChatDay).status() : format.status();
 }
@@ -200,9 +200,9 @@ TEST(ChatFormat, WhatIsWrongIsNamedWithItsLine) {
        "the macro f has no argument b"},
       {"{% macro f() %}{% generation %}{% endgeneration %}{% endmacro %}",
        StatusCode::kUnimplemented, "{% generation %} within a capture"},
-      {"{{ f(*x) }}", StatusCode::kUnimplemented, "a call with *"},
+      {"{{ f(**x) }}", StatusCode::kUnimplemented, "a call with **"},
       {"{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
-       StatusCode::kResourceExhausted, "does not come to an end"},
+       StatusCode::kInvalidArgument, "does not come to an end"},
       {"{{ messages[0].content }}", StatusCode::kInvalidArgument,
        "messages[1]: the template does not write what it says as it is"},
       {"{% for m in messages %}{{ loop.length }}{{ m.content }}{% if loop.last %}.{% endif %}{% "
@@ -211,10 +211,10 @@ TEST(ChatFormat, WhatIsWrongIsNamedWithItsLine) {
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.source);
-    ExpectError(Refusal(c.source), c.code, {c.why});
+    ExpectError(SourceRefusal(c.source), c.code, {c.why});
   }
-  ExpectError(Refusal(std::string(5000, '(')), StatusCode::kInvalidArgument, {"messages[1]"});
-  ExpectError(Refusal("{{ " + std::string(5000, '(') + "1" + std::string(5000, ')') + " }}"),
+  ExpectError(SourceRefusal(std::string(5000, '(')), StatusCode::kInvalidArgument, {"messages[1]"});
+  ExpectError(SourceRefusal("{{ " + std::string(5000, '(') + "1" + std::string(5000, ')') + " }}"),
               StatusCode::kInvalidArgument, {"too deeply nested"});
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -112,13 +113,16 @@ std::string InTable(absl::string_view text) { return absl::StrReplaceAll(text, {
 
 std::string Bounds(const TrainFlag& flag) {
   const TrainFlag::Bounds& bounds = flag.bounds;
-  const TrainFlag::Bounds any;
-  if (bounds.high < any.high) {
-    return absl::StrCat(bounds.low, " to ", bounds.high_included ? "" : "below ", bounds.high);
+  const auto shown = [](double number) {
+    return number >= 1e5 ? absl::StrFormat("%.0f", number) : absl::StrCat(number);
+  };
+  if (bounds.high < TrainFlag::Bounds().high) {
+    return absl::StrCat(shown(bounds.low), " to ", bounds.high_included ? "" : "below ",
+                        shown(bounds.high));
   }
   const absl::string_view type = flag.type;
-  return type == "N" || absl::StartsWith(type, "NUMBER") ? absl::StrCat(bounds.low, " or more")
-                                                         : "";
+  const bool number = type == "N" || absl::StartsWith(type, "NUMBER");
+  return number ? absl::StrCat(shown(bounds.low), " or more") : "";
 }
 
 std::string SettingsTables() {

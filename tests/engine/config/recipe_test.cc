@@ -175,8 +175,9 @@ TEST_F(RecipeTest, WhatIsNoYamlIsRefused) {
       {std::string("lr: 1\nclip: \0\n", 14), "run.yaml:2: this is not"},
       {absl::StrCat("lr: ", std::string(40000, '[')), "run.yaml:1: "},
       {absl::StrCat("lr: ", std::string(40000, '{')), "run.yaml:1: "},
+      {"data: \"a\\0b\"\n", "run.yaml:1: a character"},
       {"{1: 2}: 3\n", "a key is a word"},
-      {absl::StrCat("lr: 1\n", std::string(1 << 20, '#')), "at most 1 MiB"},
+      {absl::StrCat("lr: 1\n", std::string(1 << 20, '#')), "at most 256 KiB"},
   };
   for (const auto& [text, part] : bad) {
     EXPECT_THAT(Refusal(text), HasSubstr(part)) << text.substr(0, 40);
@@ -329,6 +330,18 @@ TEST_F(ResolvedAgainTest, AChangedFileIsNoticed) {
   WriteFile("ds.json", R"({"gradient_clipping": 0.25})");
   EXPECT_THAT(std::string(ResolveRunConfig(flags_).status().message()),
               HasSubstr("clip was 0.5, and is now 0.25 (ds.json:1)"));
+}
+
+TEST_F(ResolvedAgainTest, OddValuesAreRefused) {
+  for (const char* text :
+       {R"({"config": {"value": 3, "source": []}, "given": {"value": [1], "source": 2}})",
+        R"({"given": {"value": {"--nosuch": "1"}, "source": "flags"}})",
+        R"({"given": {"value": {"--lr": ["1", "2"]}, "source": "flags"}})"}) {
+    Write(text, "config.resolved.json");
+    TrainFlags flags = flags_;
+    ExpectError(TakeConfigFile(&flags), absl::StatusCode::kInvalidArgument,
+                {"config.resolved.json:1: "});
+  }
 }
 
 // Files of before flags were noted in them.

@@ -60,21 +60,21 @@ TEST_F(RunConfigTest, DefaultsAreThoseOfTheContract) {
 
 TEST_F(RunConfigTest, SettingsOfOtherTasksAreRefusedTogether) {
   const auto refusal = [&](ModelTask task) {
-    return std::string(CheckSettingsFitTask(Resolve(), task).message());
+    return std::string(CheckSettingsFitTask(Resolve(), task, "is another").message());
   };
   for (const auto& [name, task] : ModelTasks()) EXPECT_EQ(refusal(task), "") << name;
   flags_.augment = "crop-flip";
   flags_.picture_size = "64";
   EXPECT_EQ(refusal(ModelTask::kClassifyImage), "");
   EXPECT_EQ(refusal(ModelTask::kCausalLm),
-            "--augment, --picture-size: for models that classify pictures, and m is one of those "
-            "that continue texts");
+            "--augment, --picture-size are for --task classify-image, and m is another");
   flags_.source_key = "prompt";  // as by default
   flags_.language = "de";
   EXPECT_THAT(refusal(ModelTask::kSeq2Seq), testing::HasSubstr("2 things are in the way"));
-  EXPECT_THAT(refusal(ModelTask::kSeq2Seq), testing::HasSubstr("--language: for models"));
+  EXPECT_THAT(refusal(ModelTask::kSeq2Seq),
+              testing::HasSubstr("--language is for --task transcribe, and"));
   EXPECT_THAT(refusal(ModelTask::kMaskedLm),
-              testing::HasSubstr("--source-key: for models that make texts from texts, or make"));
+              testing::HasSubstr("--source-key is for --task seq2seq, transcribe, and"));
   // What asks for nothing may be said of any model.
   flags_ = {};
   flags_.model = "m";

@@ -31,11 +31,11 @@ class LabelledWordsTest : public testing::Test {
                                                         const std::string& name = "a.jsonl") {
     const std::string path = dir_ / name;
     EXPECT_TRUE(WriteFileAtomically(FileSystem::Real(), path, content).ok());
-    return LabelledSamples::Read({path}, config_,
-                                 {.tokenizer = tokenizer_.get(),
-                                  .keys = std::move(keys),
-                                  .seq_len = seq_len_,
-                                  .scratch_directory = dir_ / ""});
+    return LabelledSamples::ReadWords({path}, config_,
+                                      {.tokenizer = tokenizer_.get(),
+                                       .keys = std::move(keys),
+                                       .seq_len = seq_len_,
+                                       .scratch_directory = dir_ / ""});
   }
   std::string Refusal(const std::string& content, TextKeys keys = {},
                       const std::string& name = "a.jsonl") {

@@ -384,6 +384,25 @@ TEST(RotaryKeys, KeysInsideTheObjectAreWatched) {
   EXPECT_EQ(empty->transformer.rotary.base, 500);
 }
 
+// tests/torch/decoder_golden_test.cc holds the first of each to the numbers of transformers.
+TEST(LlamaConfig, OtherSpellingsAreTheSameModel) {
+  const std::string heads = R"(, "num_key_value_heads": 2)";
+  TransformerConfig mistral =
+      Small("mistral", heads + R"(, "sliding_window": null, "max_position_embeddings": 64)")
+          ->transformer;
+  mistral.model_type = "llama";
+  EXPECT_TRUE(mistral == Small("llama", heads + R"(, "max_position_embeddings": 64)")->transformer);
+  EXPECT_FALSE(mistral ==
+               Small("llama", heads + R"(, "max_position_embeddings": 32)")->transformer);
+  const auto scaled = [&](const std::string& spelling) {
+    return Small("llama", heads + spelling)->transformer;
+  };
+  const auto linear = scaled(R"(, "rope_scaling": {"rope_type": "linear", "factor": 4.0})");
+  EXPECT_EQ(linear.rotary.factor, 4);
+  EXPECT_TRUE(linear == scaled(R"(, "rope_scaling": {"type": "linear", "factor": 4.0})"));
+  EXPECT_TRUE(linear == scaled(R"(, "rope_parameters": {"rope_type": "linear", "factor": 4.0})"));
+}
+
 TEST(LlamaConfig, WindowsAndHeadsDefaultAsTransformersHasThem) {
   const std::string slides = R"(, "use_sliding_window": true, "max_window_layers": 0,
       "num_key_value_heads": 2)";

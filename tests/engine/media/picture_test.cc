@@ -252,6 +252,8 @@ TEST(Picture, OnlyPlainFilesAreRead) {
   for (const char* name : {"pipe.jpg", "folder.png", "zero.png"}) {
     EXPECT_THAT(PictureRefusal(dir / name), HasSubstr("is not a plain file"));
   }
+  EXPECT_THAT(PictureRefusal(dir / "folder.png"),
+              HasSubstr("folder.png is not a plain file but a folder"));
   std::ofstream(dir / "long.jpg") << "\xff\xd8\xff";
   std::filesystem::resize_file(std::string(dir / "long.jpg"), uint64_t{1} << 40);
   EXPECT_THAT(PictureRefusal(dir / "long.jpg"), HasSubstr("1 TiB"));

@@ -37,7 +37,7 @@ TEST(RankHandshake, RanksOfARunKnowEachOther) {
   for (const std::string& secret : {std::string(kHandshakeSecret), std::string()}) {
     for (const absl::string_view conversation :
          {"store", "world", "a name of thirty-two bytes, so: 32"}) {
-      const std::string name(conversation.substr(0, kMostConversationBytes));
+      const std::string name(conversation.substr(0, kMostChannelNameBytes));
       const RanksMet met = MeetRanks(RankIdentityOf(secret), RankIdentityOf(secret), {3, name});
       EXPECT_EQ(met.by_listener, Admission::kAdmitted);
       EXPECT_EQ(met.by_caller, Admission::kAdmitted);

@@ -28,7 +28,7 @@ TEST(SpeechTokens, AMultilingualModelIsToldLanguageAndTask) {
   EXPECT_EQ(*tokens.Prefix({"de", false, false}), (Ids{258, 260, 261}));
   EXPECT_EQ(*tokens.Prefix({"German", true, false}), (Ids{258, 259, 261}));
   EXPECT_EQ(*tokens.Prefix({"english", false, true}), (Ids{257, 260}));
-  const auto message = [&](const SpeechTask& task) {
+  const auto message = [&](const SpeechMode& task) {
     const auto prefix = tokens.Prefix(task);
     EXPECT_TRUE(absl::IsInvalidArgument(prefix.status())) << prefix.status();
     return std::string(prefix.status().message());
