@@ -10,6 +10,7 @@
 #include "engine/base/flag_value.h"
 #include "engine/base/model_file.h"
 #include "engine/base/print_json.h"
+#include "engine/config/recipe.h"
 #include "engine/config/run_config.h"
 #include "engine/data/data_encoder.h"
 #include "engine/data/load_tokenizer.h"
@@ -31,6 +32,8 @@ namespace {
 
 using DryRun = EstimateRequest::DryRun;
 
+constexpr char kNoData[] = "none";
+
 struct EstimateFlags {
   TrainFlags train;
   TrainFlags::Text dry_run;
@@ -38,9 +41,10 @@ struct EstimateFlags {
 };
 
 absl::StatusOr<RunConfig> Resolve(TrainFlags flags) {
+  RETURN_IF_ERROR(TakeConfigFile(&flags));
   RETURN_IF_ERROR(ResolveGivenModels(HubFiles::kConfig, /*logs=*/true, flags));
   // No files are read or written, but the resolver requires both.
-  if (flags.data.empty()) flags.data = {"none"};
+  if (flags.data.empty()) flags.data = {kNoData};
   if (!flags.output) flags.output = "none";
   return ResolveForRanks(flags, {});
 }
@@ -48,10 +52,11 @@ absl::StatusOr<RunConfig> Resolve(TrainFlags flags) {
 // Tokens that the tokenizer has and the model does not count, as train adds rows for them
 // (GrowVocabulary in tools/compute/train_model.cc). Of a tokenizer that can't be read nothing is
 // known here; train says why.
-absl::Status CountNewTokens(const std::vector<std::string>& data, EstimateRequest& request) {
+absl::Status CountNewTokens(EstimateRequest& request) {
   const RunConfig& config = request.config;
-  const bool texts = data.empty() || !config.tokenizer.empty() ||
-                     absl::c_any_of(data, [](const std::string& file) { return IsText(file); });
+  const bool texts =
+      config.data[0] == kNoData || !config.tokenizer.empty() ||
+      absl::c_any_of(config.data, [](const std::string& file) { return IsText(file); });
   const std::string directory = TokenizerDirectory(config.tokenizer, config.model);
   if (request.shape.vocabulary == 0 || !texts || directory.empty()) return absl::OkStatus();
   const auto tokenizer = LoadTokenizer(directory);
@@ -83,7 +88,7 @@ absl::StatusOr<EstimateRequest> ReadEstimateRequest(const EstimateFlags& flags) 
   RETURN_IF_ERROR(CheckModelDirectory(request.config.model));
   ASSIGN_OR_RETURN(request.document, ReadModelJson(request.config.model, "config.json"));
   ASSIGN_OR_RETURN(request.shape, ReadModelShape(request.document, request.config.task));
-  RETURN_IF_ERROR(CountNewTokens(flags.train.data, request));
+  RETURN_IF_ERROR(CountNewTokens(request));
   return request;
 }
 

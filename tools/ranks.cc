@@ -64,19 +64,19 @@ absl::StatusOr<std::vector<std::string>> HostsCommand(const TrainFlags& flags) {
 }
 
 // Copies a --config that can be read only once (a pipe) to a file in memory for the ranks.
-absl::Status KeepConfig(TrainFlags& flags, SpawnOptions& ranks) {
-  if (!flags.config) return absl::OkStatus();
-  const auto found = FileSystem::Real().Stat(*flags.config, SymbolicLink::kFollow);
+absl::Status KeepConfig(const TrainFlags& flags, SpawnOptions& ranks) {
+  if (!flags.config_text) return absl::OkStatus();
+  const std::string& path = flags.recipe ? *flags.recipe : *flags.config;
+  const auto found = FileSystem::Real().Stat(path, SymbolicLink::kFollow);
   if (!found.ok() || found->kind != FileInfo::Kind::kOther) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(*flags.config));
+  const std::string& text = *flags.config_text;
   const int fd = memfd_create("config", 0);  // inherited by the ranks
   if (fd < 0) return ErrnoStatus(errno, "keep --config for the ranks");
   if (const int failed = WriteAll(fd, text.data(), text.size()); failed != 0) {
     return ErrnoStatus(failed, "keep --config for the ranks");
   }
-  flags.config = absl::StrCat("/proc/self/fd/", fd);
-  ranks.arguments.insert(ranks.arguments.end(),
-                         {"--config", *flags.config});  // the last one counts
+  ranks.arguments.insert(ranks.arguments.end(),  // the last one counts
+                         {"--config", absl::StrCat("/proc/self/fd/", fd)});
   return absl::OkStatus();
 }
 
@@ -96,7 +96,7 @@ absl::StatusOr<RunConfig> ResolveForRanks(const TrainFlags& flags, const Launch&
   return ResolveRunConfig(flags, launch);
 }
 
-CommandOutcome StartRanks(TrainFlags flags, const Launch& launch) {
+CommandOutcome StartRanks(const TrainFlags& flags, const Launch& launch) {
   absl::StatusOr<SpawnOptions> self = SpawnThisProgram(launch.world);
   if (!self.ok()) return {self.status()};
   if (absl::Status status = KeepConfig(flags, *self); !status.ok()) return {status};

@@ -17,7 +17,7 @@ absl::StatusOr<RunConfig> ResolveForRanks(const TrainFlags& flags, const Launch&
 
 // --ranks N: starts the ranks, each with this command line, and returns their outcome. Errors in
 // the flags are reported once, before that. REQUIRES: launch.to_be_spawned().
-CommandOutcome StartRanks(TrainFlags flags, const Launch& launch);
+CommandOutcome StartRanks(const TrainFlags& flags, const Launch& launch);
 
 // --hostfile: prints the mpirun command on stdout or, with --launch, executes it.
 CommandOutcome StartOverHosts(const TrainFlags& flags);

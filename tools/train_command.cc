@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/config/other_flags.h"
+#include "engine/config/recipe.h"
 #include "engine/config/run_config.h"
 #include "engine/config/train_flag_table.h"
 #include "engine/machine/swap_paths.h"
@@ -56,15 +57,17 @@ absl::StatusOr<RunConfig> ReadConfig(const TrainFlags& flags, const Launch& laun
 }
 
 CommandOutcome RunTrain(const TrainFlags& given) {
-  if (given.hostfile || given.launch) return StartOverHosts(given);
-  const auto launch = FindLaunch(given);
+  TrainFlags taken = given;
+  if (absl::Status status = TakeConfigFile(&taken); !status.ok()) return {status};
+  if (taken.hostfile || taken.launch) return StartOverHosts(taken);
+  const auto launch = FindLaunch(taken);
   if (!launch.ok()) return {launch.status()};
-  TrainFlags flags = given;
+  TrainFlags flags = taken;
   const absl::Status found =
       ResolveGivenModels(HubFiles::kWeights, /*logs=*/!launch->to_be_spawned(), flags);
   if (!found.ok()) return {found};
   // Ranks search it themselves, after it was downloaded here.
-  if (launch->to_be_spawned()) return StartRanks(given, *launch);
+  if (launch->to_be_spawned()) return StartRanks(taken, *launch);
   const auto config = ReadConfig(flags, *launch);
   if (!config.ok()) return {config.status()};
   const auto compute = OpenComputeLibrary();
@@ -80,9 +83,10 @@ void AddTrainFlags(CLI::App& command, TrainFlags& flags) {
       CLI::Option* const option = std::visit(
           [&](auto field) -> CLI::Option* {
             if constexpr (std::is_same_v<decltype(field), bool TrainFlags::*>) {
-              return command.add_flag(flag.name, flags.*field, flag.help);
+              return command.add_flag(flag.name, flags.*field, flag.FullHelp());
             } else {
-              return command.add_option(flag.name, flags.*field, flag.help)->type_name(flag.type);
+              return command.add_option(flag.name, flags.*field, flag.FullHelp())
+                  ->type_name(flag.type);
             }
           },
           flag.field);

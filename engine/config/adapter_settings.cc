@@ -17,8 +17,8 @@ class AdapterSettings : SettingPicker {
 
   void Resolve() {
     AdapterChoice& adapter = config_.adapter;
-    adapter.directory = String("adapter", flags_.adapter, "");
-    adapter.config_file = String("peft-config", flags_.peft_config, "");
+    adapter.directory = String("adapter");
+    adapter.config_file = String("peft-config");
     FindFiles(adapter);
     const std::string other = FirstOfLora();
     if (flags_.adapter && flags_.peft_config) {
@@ -73,28 +73,21 @@ class AdapterSettings : SettingPicker {
 
   LoraConfig Lora() {
     LoraConfig lora;
-    lora.r = Integer("lora-r", flags_.lora_r, {}, lora.r, 1, 1 << 16);
-    lora.alpha = Number("lora-alpha", flags_.lora_alpha, {}, lora.alpha, 1e-6, 1e9);
-    lora.dropout = Number("lora-dropout", flags_.lora_dropout, {}, 0, 0, 1, false);
-    lora.targets = Names("lora-targets", flags_.lora_targets);
-    lora.rank_stabilized = Pick<bool>(
-        "use-rslora", flags_.use_rslora, {}, false,
-        [](const std::string& flag, const Text& text) { return SwitchFlag(flag, text); });
-    lora.bias = Choice<LoraConfig::Bias>("lora-bias", flags_.lora_bias, {}, lora.bias,
-                                         {{"none", LoraConfig::Bias::kNone},
-                                          {"all", LoraConfig::Bias::kAll},
-                                          {"lora_only", LoraConfig::Bias::kLoraOnly}});
-    lora.modules_to_save = Names("modules-to-save", flags_.modules_to_save);
-    for (const std::string& layer : Names("layers-to-transform", flags_.layers_to_transform)) {
+    lora.r = Integer("lora-r");
+    lora.alpha = Number("lora-alpha");
+    lora.dropout = Number("lora-dropout");
+    lora.targets = Names("lora-targets");
+    lora.rank_stabilized = Switch("use-rslora");
+    lora.bias = Choice<LoraConfig::Bias>(
+        "lora-bias",
+        {LoraConfig::Bias::kNone, LoraConfig::Bias::kAll, LoraConfig::Bias::kLoraOnly});
+    lora.modules_to_save = Names("modules-to-save");
+    for (const std::string& layer : Names("layers-to-transform")) {
       const auto number = IntegerFlag("--layers-to-transform", layer, 0, 1 << 20);
       Fail(number.status());
       lora.layers.push_back(number.value_or(0));
     }
     return lora;
-  }
-
-  std::vector<std::string> Names(const std::string& name, const Text& flag) {
-    return Pick<std::vector<std::string>>(name, flag, {}, {}, ListFlag);
   }
 };
 

@@ -423,6 +423,14 @@ class Translation {
               absl::Span<const OtherFlag> table)
       : words_(words), own_(own), table_(table) {}
 
+  // Instead of the words: one flag with its values.
+  TranslatedWords DoOne(const std::string& name, const std::vector<std::string>& values) {
+    typed_ = name;
+    values_ = values;
+    TakeTyped();
+    return std::move(out_);
+  }
+
   TranslatedWords Do() {
     while (at_ < words_.size()) {
       const std::string& word = words_[at_++];
@@ -450,8 +458,12 @@ class Translation {
   void TakeFlag(const std::string& word) {
     const size_t equals = absl::StartsWith(word, "--") ? word.find('=') : std::string::npos;
     typed_ = word.substr(0, equals);
-    value_.reset();
-    if (equals != std::string::npos) value_ = word.substr(equals + 1);
+    values_.reset();
+    if (equals != std::string::npos) values_ = {word.substr(equals + 1)};
+    TakeTyped();
+  }
+
+  void TakeTyped() {
     const OwnFlag* const own = FindOwn(typed_);
     const OtherFlag* const other = FindOtherFlag(table_, typed_);
     // --weight_decay is the Trainer's, and --weight-decay train's own.
@@ -477,7 +489,7 @@ class Translation {
   // themselves, and up to `most` that look like values.
   std::vector<std::string> WordsAfter(int least, int most) {
     std::vector<std::string> values;
-    if (value_) return {*value_};
+    if (values_) return *values_;
     while (at_ < words_.size() && static_cast<int>(values.size()) < most) {
       const std::string& word = words_[at_];
       const bool needed = static_cast<int>(values.size()) < least;
@@ -516,7 +528,7 @@ class Translation {
 
   // The value of a switch, or nothing.
   std::vector<std::string> Boolean() {
-    if (value_) return {*value_};
+    if (values_) return *values_;
     if (own_.takes_words || at_ == words_.size() || !AsBoolean(words_[at_])) return {};
     return {words_[at_++]};
   }
@@ -619,9 +631,9 @@ class Translation {
   const OwnFlags& own_;
   const absl::Span<const OtherFlag> table_;
   size_t at_ = 0;
-  std::string typed_;                 // the flag at hand, as given
-  std::optional<std::string> value_;  // what followed its '='
-  bool negated_ = false;              // it is --no_x
+  std::string typed_;                               // the flag at hand, as given
+  std::optional<std::vector<std::string>> values_;  // what followed its '='
+  bool negated_ = false;                            // it is --no_x
   std::vector<std::string> stray_;
   TranslatedWords out_;
 };
@@ -661,6 +673,23 @@ OwnFlags OwnTrainFlags() {
 TranslatedWords TranslateWords(const std::vector<std::string>& words, const OwnFlags& own,
                                absl::Span<const OtherFlag> table) {
   return Translation(words, own, table).Do();
+}
+
+TranslatedWords TranslateSetting(const std::string& name, const std::vector<std::string>& values) {
+  return Translation({}, OwnTrainFlags(), kTrainFlags).DoOne(name, values);
+}
+
+std::string OwnFlagOf(const std::string& name) {
+  const OtherFlag* const other = FindTrainFlag(name) ? nullptr : FindOtherFlag(kTrainFlags, name);
+  // --use_peft only says defaults.
+  if (other == nullptr || other->field == &F::use_peft) return name;
+  for (const OtherFlag& flag : kTrainFlags) {  // those of one field say it in one of their texts
+    if (&flag != other && (flag.field == nullptr || flag.field != other->field)) continue;
+    for (const absl::string_view word : absl::StrSplit(flag.text, absl::ByAnyChar(" ,;:()"))) {
+      if (FindTrainFlag(word) != nullptr) return std::string(word);
+    }
+  }
+  return name;
 }
 
 }  // namespace spillway

@@ -75,4 +75,11 @@ struct TranslatedWords {
 TranslatedWords TranslateWords(const std::vector<std::string>& words, const OwnFlags& own,
                                absl::Span<const OtherFlag> table);
 
+// One setting of train's, or of another program's, with its values.
+TranslatedWords TranslateSetting(const std::string& name, const std::vector<std::string>& values);
+
+// The flag of train's that a flag decides: "--lr" for "--learning_rate", "--dtype" for "--bf16";
+// `name` itself where there is none.
+std::string OwnFlagOf(const std::string& name);
+
 }  // namespace spillway

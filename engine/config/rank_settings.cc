@@ -6,20 +6,6 @@
 namespace spillway {
 namespace {
 
-// The names of ZeRO's stages, and FSDP's of the same modes.
-const FlagChoices<Shard>& ShardNames() {
-  static const auto& names = *new FlagChoices<Shard>{{"none", Shard::kNone},
-                                                     {"optimizer", Shard::kOptimizer},
-                                                     {"gradients", Shard::kGradients},
-                                                     {"full", Shard::kFull},
-                                                     {"hybrid", Shard::kHybrid},
-                                                     {"NO_SHARD", Shard::kNone},
-                                                     {"SHARD_GRAD_OP", Shard::kGradients},
-                                                     {"FULL_SHARD", Shard::kFull},
-                                                     {"HYBRID_SHARD", Shard::kHybrid}};
-  return names;
-}
-
 std::vector<int> Divisors(int number) {
   constexpr int kMostShown = 64;
   std::vector<int> divisors;
@@ -54,20 +40,24 @@ void RankSettings::ResolveRanks() {
   }
   Record("ranks", train.ranks, source);
   ResolveShard();
-  train.collective_timeout_seconds =
-      Pick<double>("collective-timeout", flags_.collective_timeout, {}, 600, DurationFlag);
-  train.communication_format =
-      Choice<ExchangeFormat>("communication-dtype", flags_.communication_dtype,
-                             file_.communication_format, ExchangeFormat::kFloat32,
-                             {{"fp32", ExchangeFormat::kFloat32},
-                              {"bf16", ExchangeFormat::kBFloat16},
-                              {"fp8", ExchangeFormat::kFloat8}});
+  train.collective_timeout_seconds = Pick<double>("collective-timeout", {}, 600, DurationFlag);
+  train.communication_format = Choice<ExchangeFormat>(
+      "communication-dtype",
+      {ExchangeFormat::kFloat32, ExchangeFormat::kBFloat16, ExchangeFormat::kFloat8},
+      file_.communication_format);
 }
 
 void RankSettings::ResolveShard() {
   TrainOptions& train = config_.train;
-  train.shard = Choice<Shard>("shard", flags_.shard, file_.shard, Shard::kFull, ShardNames(),
-                              WordCase::kIgnored);
+  // The names of ZeRO's stages, and FSDP's of the same modes.
+  train.shard = Choice<Shard>(
+      "shard", {Shard::kNone, Shard::kOptimizer, Shard::kGradients, Shard::kFull, Shard::kHybrid},
+      file_.shard, {},
+      {{"NO_SHARD", Shard::kNone},
+       {"SHARD_GRAD_OP", Shard::kGradients},
+       {"FULL_SHARD", Shard::kFull},
+       {"HYBRID_SHARD", Shard::kHybrid}},
+      WordCase::kIgnored);
   train.shard_group_size = train.shard == Shard::kNone ? 1 : train.ranks;
   if (train.shard == Shard::kHybrid) {
     std::string source = "the ranks of this machine";

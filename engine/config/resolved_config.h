@@ -96,6 +96,8 @@ struct RunConfig {
   std::vector<std::string> notes;
   std::vector<std::string> warnings;
   std::vector<ResolvedValue> values;
+  nlohmann::json
+      given;  // all flags that were given (GivenFlags), for a run by config.resolved.json
 };
 
 }  // namespace spillway

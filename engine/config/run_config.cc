@@ -1,8 +1,10 @@
 #include "engine/config/run_config.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -10,9 +12,9 @@
 #include "engine/base/utf8_repair.h"
 #include "engine/config/adapter_settings.h"
 #include "engine/config/rank_settings.h"
+#include "engine/config/recipe.h"
 #include "engine/config/trainer_flags.h"
 #include "engine/config/training_settings.h"
-#include "engine/config/yaml_recipe.h"
 #include "engine/data/token_masking.h"
 #include "engine/families/model_task.h"
 #include "engine/machine/swap_paths.h"
@@ -25,7 +27,6 @@ namespace spillway {
 namespace {
 
 constexpr int64_t kMost = int64_t{1} << 31;
-constexpr int64_t kMostPictureSide = 4096;
 
 // The directory that a path means, links resolved; it need not be there.
 std::string DirectoryOf(const std::string& path) {
@@ -84,14 +85,15 @@ class RunSettings : SettingPicker {
 };
 
 void RunSettings::ResolveInputs() {
-  config_.model = String("model", flags_.model, "");
-  FlagChoices<std::optional<ModelTask>> tasks = {{"auto", std::nullopt}};
-  for (const auto& [name, task] : ModelTasks()) tasks.emplace_back(name, task);
-  config_.task = Choice<std::optional<ModelTask>>("task", flags_.task, {}, std::nullopt, tasks);
-  config_.ignore_mismatched_sizes =
-      Pick<bool>("ignore-mismatched-sizes", flags_.ignore_mismatched_sizes, {}, false,
-                 [](const std::string& flag, const Text& text) { return SwitchFlag(flag, text); });
-  config_.train.output = String("output", flags_.output, "");
+  config_.model = String("model");
+  using Task = ModelTask;
+  config_.task = Choice<std::optional<Task>>(
+      "task",
+      {std::nullopt, Task::kCausalLm, Task::kSeq2Seq, Task::kTranscribe, Task::kTranscribe,
+       Task::kClassify, Task::kMaskedLm, Task::kClassifyImage},
+      {}, std::optional<Task>());
+  config_.ignore_mismatched_sizes = Switch("ignore-mismatched-sizes");
+  config_.train.output = String("output");
   config_.data = flags_.data;
   Record("data", flags_.data, "--data");
   if (!flags_.model) Invalid("--model DIR is missing: a Hugging Face model directory");
@@ -99,16 +101,14 @@ void RunSettings::ResolveInputs() {
     Invalid("--data FILE... is missing: .txt, .jsonl, .csv, .bin or .npy files (docs/DATA.md)");
   }
   if (!flags_.output) Invalid("--output DIR is missing: where the run's results go");
-  config_.tokenizer = String("tokenizer", flags_.tokenizer, "");
-  config_.eos_token = String("eos-token", flags_.eos_token, "");
+  config_.tokenizer = String("tokenizer");
+  config_.eos_token = String("eos-token");
   if (flags_.config) Record("config", *flags_.config, "--config");
   Record("download", flags_.download, flags_.download ? "--download" : "default");
 
-  config_.text_keys.texts =
-      Pick<std::vector<std::string>>("text-keys", flags_.text_keys, {}, {}, ParseTextKeys);
-  config_.text_keys.label = String("label-key", flags_.label_key, "");
-  const double probability =
-      Number("mask-probability", flags_.mask_probability, {}, kMaskProbability, 0, 1);
+  config_.text_keys.texts = Pick<std::vector<std::string>>("text-keys", {}, {}, ParseTextKeys);
+  config_.text_keys.label = String("label-key");
+  const double probability = Number("mask-probability");
   if (flags_.mask_probability) config_.mask_probability = probability;
   if (probability == 0) Invalid("--mask-probability 0: nothing would be learnt");
   PairChoice& pairs = config_.pairs;
@@ -116,32 +116,29 @@ void RunSettings::ResolveInputs() {
                 flags_.max_source_length || flags_.max_target_length;
   pairs.source_key_given = flags_.source_key.has_value();
   pairs.target_key_given = flags_.target_key.has_value();
-  pairs.keys.source = String("source-key", flags_.source_key, pairs.keys.source);
-  pairs.keys.target = String("target-key", flags_.target_key, pairs.keys.target);
-  pairs.keys.source_prefix = String("source-prefix", flags_.source_prefix, "");
-  pairs.max_source_length = Integer("max-source-length", flags_.max_source_length, {}, 0, 1, kMost);
-  pairs.max_target_length = Integer("max-target-length", flags_.max_target_length, {}, 0, 1, kMost);
+  pairs.keys.source = String("source-key", pairs.keys.source);
+  pairs.keys.target = String("target-key", pairs.keys.target);
+  pairs.keys.source_prefix = String("source-prefix");
+  pairs.max_source_length = Integer("max-source-length", {}, 0);
+  pairs.max_target_length = Integer("max-target-length", {}, 0);
   config_.speech_given = flags_.language || flags_.transcribe_task;
-  config_.speech.language = String("language", flags_.language, "");
-  config_.speech.translates = Choice<bool>("transcribe-task", flags_.transcribe_task, {}, false,
-                                           {{"transcribe", false}, {"translate", true}});
+  config_.speech.language = String("language");
+  config_.speech.translates = Choice<bool>("transcribe-task", {false, true});
   config_.pictures.augment = Choice<std::optional<Augment>>(
-      "augment", flags_.augment, {}, std::nullopt,
-      {{"auto", std::nullopt}, {"none", Augment::kNone}, {"crop-flip", Augment::kCropFlip}});
-  config_.pictures.side = Integer("picture-size", flags_.picture_size, {}, 0, 1, kMostPictureSide);
+      "augment", {std::nullopt, Augment::kNone, Augment::kCropFlip}, {}, std::optional<Augment>());
+  config_.pictures.side = Integer("picture-size", {}, 0);
   config_.train.explain = flags_.explain;
   Record("explain", flags_.explain, flags_.explain ? "--explain" : "default");
   config_.train.tensorboard = Pick<std::string>(
-      "tensorboard", flags_.tensorboard, file_.tensorboard, "",
+      "tensorboard", file_.tensorboard, "",
       [](const std::string&, const std::string& text) -> absl::StatusOr<std::string> {
         return text;
       });
   config_.no_export = flags_.no_export;
   Record("no-export", flags_.no_export, flags_.no_export ? "--no-export" : "default");
   if (flags_.export_dtype) {
-    config_.export_dtype = Choice<DType>(
-        "export-dtype", flags_.export_dtype, {}, DType::kFloat32,
-        {{"fp32", DType::kFloat32}, {"bf16", DType::kBFloat16}, {"fp16", DType::kFloat16}});
+    config_.export_dtype =
+        Choice<DType>("export-dtype", {DType::kFloat32, DType::kBFloat16, DType::kFloat16});
     if (flags_.no_export) Invalid("--export-dtype and --no-export contradict each other");
   }
 }
@@ -156,7 +153,7 @@ void RunSettings::ResolveEvaluation() {
     config_.train.eval_part = part;
     Record("eval-every", part, "--eval-every");
   } else {
-    config_.train.eval_every = Integer("eval-every", flags_.eval_every, {}, 0, 0, kMost);
+    config_.train.eval_every = Integer("eval-every");
   }
   if (flags_.eval_every && flags_.eval_data.empty()) {
     Invalid("--eval-every needs --eval-data FILE: data to evaluate on");
@@ -166,7 +163,7 @@ void RunSettings::ResolveEvaluation() {
   Text metric = flags_.metric;
   // The Trainer's names are those of its logs.
   if (metric && absl::StartsWith(*metric, "eval_")) metric->erase(0, 5);
-  config_.train.metric = Choice<std::string>("metric", metric, {}, "loss", metrics);
+  config_.train.metric = ChoiceOf<std::string>("metric", metric, {}, "loss", metrics);
   if (flags_.metric && flags_.eval_data.empty()) {
     Invalid("--metric needs --eval-data FILE: data to evaluate on");
   }
@@ -174,44 +171,40 @@ void RunSettings::ResolveEvaluation() {
 
 void RunSettings::ResolveEvaluationTexts() {
   EvaluationTextsChoice& texts = config_.evaluation_texts;
-  texts.made =
-      Pick<bool>("predict-with-generate", flags_.predict_with_generate, {}, false,
-                 [](const std::string& flag, const Text& text) { return SwitchFlag(flag, text); });
+  texts.made = Switch("predict-with-generate");
   if (texts.made && flags_.eval_data.empty()) {
     Invalid("--predict-with-generate needs --eval-data FILE: data of whose sources texts are made");
   }
-  const auto how = [&](const char* name, const Text& flag) {
-    if (flag && !texts.made) {
+  const auto how = [&](const char* name) {
+    const bool given = Given(name).has_value();
+    if (given && !texts.made) {
       Invalid(absl::StrCat("--", name,
                            " says how evaluations make texts: give --predict-with-generate, too"));
     }
-    return flag.has_value();
+    return given;
   };
   SamplingFlags& sampling = texts.sampling;
-  if (how("num-beams", flags_.num_beams)) {
-    sampling.beams = Integer("num-beams", flags_.num_beams, {}, 1, 1, 1000);
+  if (how("num-beams")) {
+    sampling.beams = Integer("num-beams");
   }
-  if (how("length-penalty", flags_.length_penalty)) {
-    sampling.length_penalty = Number("length-penalty", flags_.length_penalty, {}, 1, -100, 100);
+  if (how("length-penalty")) {
+    sampling.length_penalty = Number("length-penalty");
   }
-  if (how("min-tokens", flags_.min_tokens)) {
-    sampling.min_tokens = Integer("min-tokens", flags_.min_tokens, {}, 0, 0, kMost);
+  if (how("min-tokens")) {
+    sampling.min_tokens = Integer("min-tokens");
   }
-  if (how("no-repeat-ngram", flags_.no_repeat_ngram)) {
-    sampling.no_repeat_ngram = Integer("no-repeat-ngram", flags_.no_repeat_ngram, {}, 0, 0, kMost);
+  if (how("no-repeat-ngram")) {
+    sampling.no_repeat_ngram = Integer("no-repeat-ngram");
   }
-  if (how("generation-max-length", flags_.generation_max_length)) {
-    texts.max_length =
-        Integer("generation-max-length", flags_.generation_max_length, {}, 0, 2, kMost);
+  if (how("generation-max-length")) {
+    texts.max_length = Integer("generation-max-length");
   }
 }
 
 void RunSettings::ResolveSamplePrompts() {
-  constexpr int64_t kUsualSampleTokens = 32, kMostSampleTokens = 4096;
   SamplePromptsChoice& samples = config_.sample_prompts;
-  samples.file = String("sample-prompts", flags_.sample_prompts, "");
-  samples.new_tokens =
-      Integer("sample-tokens", flags_.sample_tokens, {}, kUsualSampleTokens, 1, kMostSampleTokens);
+  samples.file = String("sample-prompts");
+  samples.new_tokens = Integer("sample-tokens");
   if (flags_.sample_prompts && flags_.eval_data.empty()) {
     Invalid("--sample-prompts needs --eval-data FILE: prompts are continued at every evaluation");
   }
@@ -222,19 +215,13 @@ void RunSettings::ResolveSamplePrompts() {
 
 void RunSettings::ResolveMachine() {
   TrainOptions& train = config_.train;
-  train.device = Choice<std::string>("device", flags_.device, {}, "auto",
-                                     {{"auto", "auto"}, {"cpu", "cpu"}, {"cuda", "cuda"}});
-  train.threads = static_cast<int>(Integer("threads", flags_.threads, {}, 0, 1, 4096));
-  const auto budget = [&](const std::string& name, const Text& flag) {
-    return Pick<uint64_t>(name, flag, {}, 0, SizeFlag);
-  };
-  train.device_memory_bytes = budget("device-memory", flags_.device_memory);
-  train.host_memory_bytes = budget("host-memory", flags_.host_memory);
+  train.device = Choice<std::string>("device", {"auto", "cpu", "cuda"});
+  train.threads = static_cast<int>(Integer("threads"));
+  train.device_memory_bytes = Size("device-memory");
+  train.host_memory_bytes = Size("host-memory");
 
   using Engine = IoEngineOptions::Kind;
-  train.io.kind = Choice<Engine>(
-      "io-engine", flags_.io_engine, {}, Engine::kAuto,
-      {{"auto", Engine::kAuto}, {"io_uring", Engine::kUring}, {"threads", Engine::kThreads}});
+  train.io.kind = Choice<Engine>("io-engine", {Engine::kAuto, Engine::kUring, Engine::kThreads});
   const auto from_file = [&](const Setting<int64_t>& setting, uint32_t* value) {
     if (!setting.value) return;
     *value = static_cast<uint32_t>(*setting.value);
@@ -249,10 +236,8 @@ void RunSettings::ResolveMachine() {
 
 Offload RunSettings::ResolveOffload(const std::string& name, const Text& flag, const Text& general,
                                     const Setting<Offload>& setting) {
-  const FlagChoices<Offload> choices = {{"auto", Offload::kAuto},
-                                        {"none", Offload::kNone},
-                                        {"cpu", Offload::kCpu},
-                                        {"nvme", Offload::kNvme}};
+  const FlagChoices<Offload> choices =
+      Words<Offload>("offload", {Offload::kAuto, Offload::kNone, Offload::kCpu, Offload::kNvme});
   // `auto` leaves it to the file, and that to the plan.
   const Text& said = flag ? flag : general;
   const std::string said_name = flag ? name : "offload";
@@ -355,12 +340,12 @@ void RunSettings::ResolveCommits() {
         "--resume and --overwrite contradict each other: go on with the earlier run, or "
         "remove it");
   }
-  train.persist = String("persist", flags_.persist, "");
+  train.persist = String("persist");
   if (flags_.persist && flags_.output &&
       DirectoryOf(*flags_.output) == DirectoryOf(*flags_.persist)) {
     Invalid("--persist and --output are the same directory: copies of commits need another");
   }
-  train.keep = static_cast<int>(Integer("keep", flags_.keep, {}, 1, 1, 1 << 20));
+  train.keep = static_cast<int>(Integer("keep"));
   if (flags_.no_commit) {
     if (flags_.commit_every) Invalid("--no-commit and --commit-every contradict each other");
     if (flags_.persist) Invalid("--no-commit and --persist contradict each other");
@@ -428,8 +413,8 @@ void RunSettings::ResolveAllowedChanges() {
 // "20" is the first twenty of this process, "100-109" those ten.
 void RunSettings::ResolveTrace() {
   TraceOptions& trace = config_.train.trace;
-  trace.path = String("trace", flags_.trace, "");
-  String("trace-steps", flags_.trace_steps, "10");
+  trace.path = String("trace");
+  String("trace-steps", DefaultOf("trace-steps"));
   if (!flags_.trace_steps) return;
   if (!flags_.trace) return Invalid("--trace-steps needs --trace FILE: where the trace goes");
   const std::string& text = *flags_.trace_steps;
@@ -456,11 +441,8 @@ void RunSettings::ResolveTrace() {
 
 void RunSettings::ResolveWrites() {
   TrainOptions& train = config_.train;
-  train.max_bytes_written =
-      Pick<uint64_t>("max-bytes-written", flags_.max_bytes_written, {}, 0, SizeFlag);
-  train.drive_bytes_per_day =
-      static_cast<double>(Pick<uint64_t>("drive-writes-per-day", flags_.drive_writes_per_day, {},
-                                         static_cast<uint64_t>(kDriveBytesPerDay), SizeFlag));
+  train.max_bytes_written = Size("max-bytes-written");
+  train.drive_bytes_per_day = static_cast<double>(Size("drive-writes-per-day"));
 }
 
 // Commits, and an adapter's config, name these paths in JSON.
@@ -493,46 +475,106 @@ void RunSettings::NoteOtherKeys() {
   }
 }
 
-// The advice for a --config file that cannot be read.
-std::string ConfigProblem(const std::string& path, const absl::Status& error) {
-  constexpr uint64_t kMostRecipeBytes = 1 << 20;  // of which advice is made
-  const std::string text = ReadSmallFile(path, kMostRecipeBytes).value_or("");
-  if (LooksLikeYaml(path, text)) {
-    return absl::StrCat(path, " is YAML, and only DeepSpeed's JSON is read so far",
-                        YamlAsFlags(text));
+// Says where a recipe has what came of its settings, and what it has that flags replaced.
+void NamePlaces(const TrainFlags& flags, RunConfig& config, std::vector<absl::Status>& errors) {
+  for (ResolvedValue& value : config.values) {
+    const auto place = flags.places.find(value.source);
+    const bool from_flag = absl::StartsWith(value.source, "--");
+    if (place != flags.places.end()) value.source = place->second;
+    for (const TrainFlags::Said& said : flags.overridden) {
+      if (said.name != value.name || !from_flag || !value.file_source.empty()) continue;
+      value.file_value = said.value;
+      value.file_source = said.where;
+    }
   }
-  // How DeepSpeed's launchers pass a configuration on: {" in base64.
-  const bool encoded = absl::StartsWith(path, "eyJ") || absl::StartsWith(path, "ewog");
-  return absl::StrCat(error.message(), encoded
-                                           ? "; if this is a configuration in base64, decode it "
-                                             "into a file"
-                                           : "");
+  for (absl::Status& error : errors) {
+    const std::string flag(error.message().substr(0, error.message().find_first_of(" :,")));
+    const auto place = flags.places.find(flag);
+    if (place != flags.places.end()) error = Annotate(error, place->second);
+  }
+}
+
+// An earlier run's settings have to come to what they came to: its DeepSpeed file, or a value in
+// its config.resolved.json, may have been changed since.
+void CheckExpected(const TrainFlags& flags, const RunConfig& config,
+                   std::vector<absl::Status>& errors) {
+  // These had what was found on the machine.
+  constexpr const char* kFound[] = {"device", "compute", "device-memory", "host-memory"};
+  for (const TrainFlags::Said& said : flags.expected) {
+    if (absl::c_linear_search(kFound, said.name)) continue;
+    for (const ResolvedValue& value : config.values) {
+      const bool open = value.value == "auto" || value.value == "" || value.value == 0;
+      if (value.name != said.name || open || value.value.dump() == said.value) continue;
+      errors.push_back(absl::InvalidArgumentError(absl::StrCat(
+          said.where, ": ", said.name, " was ", std::string(said.value), ", and is now ",
+          value.value.dump(), " (", value.source, "): change it by its flag, which wins")));
+    }
+  }
 }
 
 }  // namespace
 
 absl::StatusOr<RunConfig> ResolveRunConfig(const TrainFlags& given, const Launch& launch) {
   TrainFlags flags = given;
+  RunConfig config;
+  RETURN_IF_ERROR(TakeConfigFile(&flags));
+  config.given = GivenFlags(flags);
   std::vector<absl::Status> errors = TranslateTrainerFlags(&flags);
   DeepSpeedConfig file;
   if (flags.config) {
-    absl::StatusOr<DeepSpeedConfig> read = ReadDeepSpeedConfig(*flags.config);
+    absl::StatusOr<DeepSpeedConfig> read =
+        flags.recipe ? ReadDeepSpeedConfig(*flags.config)
+                     : ParseDeepSpeedConfig(*flags.config_text, *flags.config);
     if (!read.ok()) {
-      errors.push_back(absl::InvalidArgumentError(
-          absl::StrCat("--config: ", ConfigProblem(*flags.config, read.status()))));
+      errors.push_back(
+          absl::InvalidArgumentError(absl::StrCat("--config: ", read.status().message())));
+      NamePlaces(flags, config, errors);
       return AllErrors(errors);
     }
     file = *std::move(read);
   }
-  RunConfig config;
   if (!flags.without_effect.empty()) {
     config.notes.push_back(
         absl::StrCat("without effect here: ", absl::StrJoin(flags.without_effect, ", ")));
     config.values.push_back({"flags_without_effect", flags.without_effect, "flags"});
   }
   RunSettings({flags, file, launch, config, errors}).Resolve();
+  NamePlaces(flags, config, errors);
+  CheckExpected(flags, config, errors);
   RETURN_IF_ERROR(AllErrors(errors));
+  if (flags.recipe) config.values.push_back({"recipe", *flags.recipe, "--config"});
   return config;
+}
+
+bool SettingFitsTask(absl::string_view setting, ModelTask task) {
+  const TrainFlag* const row = FindTrainFlag(absl::StrCat("--", setting));
+  return row == nullptr || row->tasks.empty() || absl::c_linear_search(row->tasks, task);
+}
+
+absl::Status CheckSettingsFitTask(const RunConfig& config, ModelTask task,
+                                  absl::string_view model_does) {
+  std::map<std::vector<ModelTask>, std::vector<std::string>> others;  // by what they are for
+  for (const ResolvedValue& value : config.values) {
+    const nlohmann::json& said = value.value;
+    const bool off = said.empty() || said == false || said == 0 || said == "auto" || said == "";
+    const bool given = !absl::StartsWith(value.source, "default") && value.source != "derived";
+    if (!given || off || SettingFitsTask(value.name, task)) continue;
+    const std::string flag = absl::StrCat("--", value.name);
+    others[FindTrainFlag(flag)->tasks].push_back(flag);
+  }
+  std::vector<absl::Status> errors;
+  for (const auto& [tasks, flags] : others) {
+    const auto name = [](std::string* out, ModelTask one) {
+      absl::StrAppend(out, ModelTaskName(one));
+    };
+    errors.push_back(absl::InvalidArgumentError(absl::StrCat(
+        absl::StrJoin(flags, ", "), flags.size() == 1 ? " is" : " are", " for --task ",
+        absl::StrJoin(tasks, ", ", name), ", and ", config.model, " ", model_does,
+        flags[0] == "--seq-len" ? "; --max-source-length and --max-target-length limit pairs of "
+                                  "texts, --max-target-length the texts of sounds"
+                                : "")));
+  }
+  return AllErrors(errors);
 }
 
 nlohmann::json ResolvedConfigJson(const RunConfig& config) {
@@ -544,6 +586,7 @@ nlohmann::json ResolvedConfigJson(const RunConfig& config) {
       entry["overrides"] = {{"value", value.file_value}, {"source", value.file_source}};
     }
   }
+  if (!config.given.is_null()) resolved["given"] = {{"value", config.given}, {"source", "flags"}};
   return resolved;
 }
 

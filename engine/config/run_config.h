@@ -18,6 +18,16 @@ namespace spillway {
 // reckon with.
 absl::StatusOr<RunConfig> ResolveRunConfig(const TrainFlags& flags, const Launch& launch = {});
 
+// Whether the setting ("seq-len") means anything to a run of this task. True for settings that are
+// for every task.
+bool SettingFitsTask(absl::string_view setting, ModelTask task);
+
+// kInvalidArgument where settings were given that are for other tasks; names them, those tasks and
+// the model. `model_does` completes "MODEL ...": "is a language model". A setting that turns
+// something off (false, 0, auto) is accepted with every task.
+absl::Status CheckSettingsFitTask(const RunConfig& config, ModelTask task,
+                                  absl::string_view model_does);
+
 // {"lr": {"value": 5e-05, "source": "default"},
 //  "clip": {"value": 0.5, "source": "--clip",
 //           "overrides": {"value": 1.0, "source": "ds.json:3"}}, ...}

@@ -37,6 +37,7 @@ class ScheduleSettings : SettingPicker {
   void CheckFollowsMetric();
   void ResolveFile();
   void ResolveWarmup();
+  void ResolveWarmupPart();
   void ResolveTotal();
   void ResolveRangeTest();
   void ResolveOneCycle();
@@ -88,10 +89,8 @@ void ScheduleSettings::ResolveGiven() {
     CheckFollowsMetric();
     return;
   }
-  schedule_.warmup_steps = Integer("warmup", flags_.warmup, {}, 0, 0, kMostSteps);
-  if (flags_.warmup_ratio) {  // of steps that the data decides
-    schedule_.warmup_part = Number("warmup-ratio", flags_.warmup_ratio, {}, 0, 0, 1);
-  }
+  schedule_.warmup_steps = Integer("warmup");
+  ResolveWarmupPart();
 }
 
 ScheduleSettings::Kind ScheduleSettings::GivenKind() {
@@ -103,8 +102,8 @@ ScheduleSettings::Kind ScheduleSettings::GivenKind() {
     kinds.emplace_back(std::string(ScheduleName(kind)), kind);
   }
   kinds.emplace_back("constant_with_warmup", Kind::kConstant);
-  return Choice<Kind>("schedule", flags_.schedule ? flags_.schedule : flags_.lr_scheduler_type, {},
-                      Kind::kConstant, kinds);
+  return ChoiceOf<Kind>("schedule", flags_.schedule ? flags_.schedule : flags_.lr_scheduler_type,
+                        {}, Kind::kConstant, kinds);
 }
 
 void ScheduleSettings::TakeNumber(const char* name, double least, double* value) {
@@ -295,27 +294,31 @@ void ScheduleSettings::ResolveFile() {
     return test ? ResolveRangeTest() : ResolveOneCycle();
   }
   ResolveWarmup();
-  if (flags_.warmup_ratio) {  // of steps that the data decides
-    schedule_.warmup_part = Number("warmup-ratio", flags_.warmup_ratio, {}, 0, 0, 1);
-  }
+  ResolveWarmupPart();
   if (schedule_.kind != Kind::kWarmupLr) ResolveTotal();
+}
+
+// A fraction of steps that the data decides.
+void ScheduleSettings::ResolveWarmupPart() {
+  if (!flags_.warmup_ratio) return;
+  schedule_.warmup_part = Pick<double>(
+      "warmup-ratio", flags_.warmup_ratio, {}, 0,
+      [](const std::string& flag, const std::string& t) { return NumberFlag(flag, t, 0, 1); });
 }
 
 void ScheduleSettings::ResolveWarmup() {
   // "auto" means the trainer's own --warmup, which is 0 unless given.
   const int64_t warmup_default = file_.warmup_num_steps.is_auto() ? 0 : 1000;
-  schedule_.warmup_steps =
-      Integer("warmup", flags_.warmup, file_.warmup_num_steps, warmup_default, 0, kMostSteps);
+  schedule_.warmup_steps = Integer("warmup", file_.warmup_num_steps, warmup_default);
   schedule_.warmup_type = file_.warmup_type.value.value_or(ScheduleSpec::WarmupType::kLog);
   Record("warmup_type", schedule_.warmup_type == ScheduleSpec::WarmupType::kLog ? "log" : "linear",
          SourceOf("", {}, file_.warmup_type));
   if (schedule_.kind == Kind::kWarmupCosineLr) {
-    schedule_.warmup_min_ratio =
-        Number("warmup_min_ratio", {}, file_.warmup_min_ratio, 0, 0, kHuge);
-    schedule_.cos_min_ratio = Number("cos_min_ratio", {}, file_.cos_min_ratio, 0.0001, 0, kHuge);
+    schedule_.warmup_min_ratio = FromFile<double>("warmup_min_ratio", file_.warmup_min_ratio, 0);
+    schedule_.cos_min_ratio = FromFile<double>("cos_min_ratio", file_.cos_min_ratio, 0.0001);
     return;
   }
-  schedule_.warmup_min_lr = Number("warmup_min_lr", {}, file_.warmup_min_lr, 0, 0, kHuge);
+  schedule_.warmup_min_lr = FromFile<double>("warmup_min_lr", file_.warmup_min_lr, 0);
   const bool decay_default = schedule_.kind == Kind::kWarmupDecayLr && !file_.warmup_max_lr.given();
   schedule_.warmup_max_lr =
       Rate("warmup_max_lr", file_.warmup_max_lr, decay_default ? 0.001 : optimizer().learning_rate);
@@ -344,29 +347,25 @@ void ScheduleSettings::ResolveRangeTest() {
   const DeepSpeedConfig::RangeTest& file = file_.range_test;
   ScheduleSpec::RangeTest& test = schedule_.range_test;
   test.min_lr = Rate("lr_range_test_min_lr", file.min_lr, 1e-3);
-  test.step_size =
-      Integer("lr_range_test_step_size", {}, file.step_size, test.step_size, 1, kMostSteps);
-  test.step_rate = Number("lr_range_test_step_rate", {}, file.step_rate, test.step_rate, 0, kHuge);
-  test.staircase = file.staircase.value.value_or(false);
-  Record("lr_range_test_staircase", test.staircase, SourceOf("", {}, file.staircase));
+  test.step_size = FromFile<int64_t>("lr_range_test_step_size", file.step_size, test.step_size);
+  test.step_rate = FromFile<double>("lr_range_test_step_rate", file.step_rate, test.step_rate);
+  test.staircase = FromFile<bool>("lr_range_test_staircase", file.staircase, false);
 }
 
 void ScheduleSettings::ResolveOneCycle() {
   const DeepSpeedConfig::OneCycle& file = file_.one_cycle;
   ScheduleSpec::OneCycle& cycle = schedule_.one_cycle;
-  const auto integer = [&](const char* name, const Setting<int64_t>& setting, int64_t fallback,
-                           int64_t least) {
-    return Integer(name, {}, setting, fallback, least, kMostSteps);
-  };
-  cycle.min_lr = Number("cycle_min_lr", {}, file.min_lr, 0, 0, kHuge);
+  cycle.min_lr = FromFile<double>("cycle_min_lr", file.min_lr, 0);
   cycle.max_lr = Rate("cycle_max_lr", file.max_lr, 0);
-  cycle.first_steps = integer("cycle_first_step_size", file.first_steps, cycle.first_steps, 1);
-  cycle.second_steps = integer("cycle_second_step_size", file.second_steps, cycle.first_steps, 0);
-  cycle.first_stairs = integer("cycle_first_stair_count", file.first_stairs, 0, 0);
+  cycle.first_steps =
+      FromFile<int64_t>("cycle_first_step_size", file.first_steps, cycle.first_steps);
+  cycle.second_steps =
+      FromFile<int64_t>("cycle_second_step_size", file.second_steps, cycle.first_steps);
+  cycle.first_stairs = FromFile<int64_t>("cycle_first_stair_count", file.first_stairs, 0);
   cycle.second_stairs =
-      integer("cycle_second_stair_count", file.second_stairs, cycle.first_stairs, 0);
-  cycle.decay_steps = integer("decay_step_size", file.decay_steps, 0, 0);
-  cycle.decay_rate = Number("decay_lr_rate", {}, file.decay_rate, 0, 0, kHuge);
+      FromFile<int64_t>("cycle_second_stair_count", file.second_stairs, cycle.first_stairs);
+  cycle.decay_steps = FromFile<int64_t>("decay_step_size", file.decay_steps, 0);
+  cycle.decay_rate = FromFile<double>("decay_lr_rate", file.decay_rate, 0);
 
   cycle.moves_betas = file.moves_betas.value.value_or(true);
   const std::string where =
@@ -383,8 +382,8 @@ void ScheduleSettings::ResolveOneCycle() {
   }
   Record("cycle_momentum", cycle.moves_betas, SourceOf("", {}, file.moves_betas));
   if (!cycle.moves_betas) return;
-  cycle.min_beta1 = Number("cycle_min_mom", {}, file.min_beta1, cycle.min_beta1, 0, 1, false);
-  cycle.max_beta1 = Number("cycle_max_mom", {}, file.max_beta1, cycle.max_beta1, 0, 1, false);
+  cycle.min_beta1 = FromFile<double>("cycle_min_mom", file.min_beta1, cycle.min_beta1);
+  cycle.max_beta1 = FromFile<double>("cycle_max_mom", file.max_beta1, cycle.max_beta1);
 }
 
 }  // namespace

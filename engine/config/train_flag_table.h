@@ -1,5 +1,6 @@
-// All of train's own flags, each said once: the command line, its help, completion and man pages
-// come from this table. Other programs' names for them: engine/config/other_flags.h.
+// All of train's own settings, each said once: the command line, its help, completion and man
+// pages, recipes, bounds and defaults, the tasks that a setting is for, and docs/CONFIG.md come
+// from this table. Other programs' names for them: engine/config/other_flags.h.
 #pragma once
 
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "engine/config/train_flags.h"
+#include "engine/families/model_task.h"
 
 namespace spillway {
 
@@ -21,14 +23,27 @@ struct TrainFlag {
                              std::vector<std::string> TrainFlags::*,  // with several
                              bool TrainFlags::*>;                     // a switch
 
+  struct Bounds {
+    double low = 0;
+    double high = 1e30;  // whole numbers end at 2^31
+    bool high_included = true;
+  };
+
   const char* name;  // "--micro-batch"
   // The value that follows the flag, as help shows it: "N", "SIZE", "DIR", "bf16|fp16|fp32" (one of
   // these words), "LIST" (words that the command line may separate by commas or spaces),
   // "[true|false]" (it may be left out, which is true); "" of a switch.
   const char* type;
   Field field;
-  const char* help;  // with the default in parentheses at its end
+  const char* help;
+  // The default, as help shows it; its value is what stands before a ':' or ';'. Where that is no
+  // value of the type ("the cores"), the default is found later.
+  const char* fallback = "";
+  Bounds bounds = {};  // of a number
   Rank rank = Rank::kOther;
+  std::vector<ModelTask> tasks = {};  // for which it has a meaning; empty: all
+
+  std::string FullHelp() const;  // with the default in parentheses at its end
 };
 
 struct TrainFlagGroup {

@@ -1,9 +1,12 @@
 // The flags of train, as given.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "nlohmann/json.hpp"
 
 namespace spillway {
 
@@ -51,6 +54,20 @@ struct TrainFlags {
       source_lang, target_lang;
   // Other programs' flags on the command line that change nothing here, and those that are refused.
   std::vector<std::string> without_effect, refused;
+
+  // What TakeConfigFile (engine/config/recipe.h) has read: the text of the file that --config named
+  // on the command line and, if it was a recipe, that file's path. `config` is then the DeepSpeed
+  // file that the recipe names, if any.
+  Text config_text, recipe;
+  std::map<std::string, std::string> places;  // by flag ("--lr"): where a recipe says it
+  struct Said {
+    std::string name;      // "lr"
+    nlohmann::json value;  // as text
+    std::string where;
+  };
+  // A recipe's settings that flags replace; and the values that an earlier run's settings had, from
+  // its config.resolved.json.
+  std::vector<Said> overridden, expected;
 };
 
 }  // namespace spillway

@@ -51,16 +51,11 @@ class TrainingSettings : SettingPicker {
 
 void TrainingSettings::ResolveFreeze() {
   FreezeRule& freeze = config_.train.freeze;
-  freeze.freeze = String("freeze", flags_.freeze, "");
-  freeze.train_only = String("train-only", flags_.train_only, "");
-  freeze.packing.format =
-      Choice<PackedFormat>("base-dtype", flags_.base_dtype, {}, PackedFormat::kNone,
-                           {{"auto", PackedFormat::kNone},
-                            {"bf16", PackedFormat::kNone},
-                            {"fp16", PackedFormat::kNone},
-                            {"fp32", PackedFormat::kNone},
-                            {"int8", PackedFormat::kInt8},
-                            {"nf4", PackedFormat::kNf4Nested}});
+  freeze.freeze = String("freeze");
+  freeze.train_only = String("train-only");
+  freeze.packing.format = Choice<PackedFormat>(
+      "base-dtype", {PackedFormat::kNone, PackedFormat::kNone, PackedFormat::kNone,
+                     PackedFormat::kNone, PackedFormat::kInt8, PackedFormat::kNf4Nested});
   const auto base = DTypeFromName(flags_.base_dtype.value_or(""));
   if (base && *base != config_.train.dtype) {
     Invalid(absl::StrCat("--base-dtype ", *flags_.base_dtype, " and --dtype ",
@@ -143,27 +138,20 @@ void TrainingSettings::ResolveBatch() {
 
 void TrainingSettings::ResolveLength() {
   TrainOptions& train = config_.train;
-  config_.seq_len = Integer("seq-len", flags_.seq_len, {}, 0, 1, kMostSteps);
-  train.steps = Integer("steps", flags_.steps, {}, 0, 1, kMostSteps);
-  train.epochs = Number("epochs", flags_.epochs, {}, 1, 0, 1e6);
+  config_.seq_len = Integer("seq-len");
+  train.steps = Integer("steps");
+  train.epochs = Number("epochs");
   if (train.epochs == 0) Invalid("--epochs 0: give a number above 0");
   if (flags_.steps && flags_.epochs) {
     Note(absl::StrCat("--steps ", train.steps, " decides; --epochs ", *flags_.epochs,
                       " is not used"));
   }
-  train.seed = Pick<uint64_t>("seed", flags_.seed, {}, 42, SeedFlag);
-  train.order = Choice<SampleOrder>(
-      "order", flags_.order, {}, SampleOrder::kShuffle,
-      {{"shuffle", SampleOrder::kShuffle}, {"sequential", SampleOrder::kSequential}});
-  config_.samples = Choice<SampleLayout>("samples", flags_.samples, {}, SampleLayout::kByData,
-                                         {{"auto", SampleLayout::kByData},
-                                          {"windows", SampleLayout::kWindows},
-                                          {"padded", SampleLayout::kPadded},
-                                          {"packed", SampleLayout::kPacked}});
-  config_.pad_to_max_length =
-      Pick<bool>("pad-to-max-length", flags_.pad_to_max_length, {}, false,
-                 [](const std::string& flag, const Text& text) { return SwitchFlag(flag, text); });
-  const std::string date = String("chat-date", flags_.chat_date, "");
+  train.seed = Pick<uint64_t>("seed", {}, 42, SeedFlag);
+  train.order = Choice<SampleOrder>("order", {SampleOrder::kShuffle, SampleOrder::kSequential});
+  config_.samples = Choice<SampleLayout>("samples", {SampleLayout::kByData, SampleLayout::kWindows,
+                                                     SampleLayout::kPadded, SampleLayout::kPacked});
+  config_.pad_to_max_length = Switch("pad-to-max-length");
+  const std::string date = String("chat-date");
   absl::CivilDay day;
   if (flags_.chat_date && !absl::ParseCivilTime(date, &day)) {
     Invalid(absl::StrCat("--chat-date ", date, ": a day is YYYY-MM-DD"));
@@ -172,8 +160,6 @@ void TrainingSettings::ResolveLength() {
 }
 
 void TrainingSettings::ResolvePrecision() {
-  const FlagChoices<DType> choices = {
-      {"bf16", DType::kBFloat16}, {"fp16", DType::kFloat16}, {"fp32", DType::kFloat32}};
   Setting<DType> from_file;
   if (file_.fp16.value.value_or(false)) {
     from_file = {DType::kFloat16, file_.fp16.key, file_.fp16.where};
@@ -190,7 +176,8 @@ void TrainingSettings::ResolvePrecision() {
     }
   }
   TrainOptions& train = config_.train;
-  train.dtype = Choice("dtype", flags_.dtype, from_file, DType::kBFloat16, choices);
+  train.dtype =
+      Choice<DType>("dtype", {DType::kBFloat16, DType::kFloat16, DType::kFloat32}, from_file);
   if (from_file.is_auto() && !flags_.dtype) {
     Note(absl::StrCat(from_file.where, ": '", from_file.key,
                       "' is auto: bf16; --dtype (or --bf16, --fp16) says otherwise"));
@@ -199,28 +186,23 @@ void TrainingSettings::ResolvePrecision() {
   if (train.dtype != DType::kFloat16) return;
 
   LossScaleSpec& scale = train.loss_scale;
-  scale.static_scale = Number("fp16.loss_scale", {}, file_.loss_scale, 0, 0, kHuge);
+  scale.static_scale = FromFile<double>("fp16.loss_scale", file_.loss_scale, 0);
   scale.initial_scale_power = static_cast<int>(
-      Integer("fp16.initial_scale_power", {}, file_.initial_scale_power, 16, 0, 127));
-  scale.window =
-      Integer("fp16.loss_scale_window", {}, file_.loss_scale_window, 1000, 1, kMostSteps);
-  scale.hysteresis = Integer("fp16.hysteresis", {}, file_.hysteresis, 2, 1, kMostSteps);
-  scale.min_scale = Number("fp16.min_loss_scale", {}, file_.min_loss_scale, 1, 0, kHuge);
-  scale.consecutive_hysteresis = file_.consecutive_hysteresis.value.value_or(false);
-  Record("fp16.consecutive_hysteresis", scale.consecutive_hysteresis,
-         SourceOf("", {}, file_.consecutive_hysteresis));
+      FromFile<int64_t>("fp16.initial_scale_power", file_.initial_scale_power, 16));
+  scale.window = FromFile<int64_t>("fp16.loss_scale_window", file_.loss_scale_window, 1000);
+  scale.hysteresis = FromFile<int64_t>("fp16.hysteresis", file_.hysteresis, 2);
+  scale.min_scale = FromFile<double>("fp16.min_loss_scale", file_.min_loss_scale, 1);
+  scale.consecutive_hysteresis =
+      FromFile<bool>("fp16.consecutive_hysteresis", file_.consecutive_hysteresis, false);
   Fail(ValidateLossScale(scale));
 }
 
 // What `auto` comes to is known with the device.
 void TrainingSettings::ResolveCompute() {
   TrainOptions& train = config_.train;
-  train.compute = Choice<std::optional<DType>>("compute", flags_.compute, {}, std::nullopt,
-                                               {{"auto", std::nullopt},
-                                                {"fp8", std::nullopt},
-                                                {"fp32", DType::kFloat32},
-                                                {"bf16", DType::kBFloat16},
-                                                {"fp16", DType::kFloat16}});
+  train.compute = Choice<std::optional<DType>>(
+      "compute", {std::nullopt, DType::kFloat32, DType::kBFloat16, DType::kFloat16, std::nullopt},
+      {}, std::optional<DType>());
   train.layers_in_fp8 = flags_.compute == "fp8";
   Fail(CheckCompute(train.compute, train.dtype));
 }
@@ -263,57 +245,49 @@ void TrainingSettings::ResolveOptimizer() {
   }
   // Those with "_" are Hugging Face Trainer's: pages, fused and the library that computes them do
   // not change what is computed.
-  spec.kind = Choice<Kind>("optimizer", flags_.optimizer, file_.optimizer, Kind::kAdamW,
-                           {{"adamw", Kind::kAdamW},
-                            {"adam", Kind::kAdam},
-                            {"sgd", Kind::kSgd},
-                            {"lion", Kind::kLion},
-                            {"lamb", Kind::kLamb},
-                            {"adafactor", Kind::kAdafactor},
-                            {"adamw_torch", Kind::kAdamW},
-                            {"adamw_torch_fused", Kind::kAdamW},
-                            {"adamw_torch_8bit", Kind::kAdamW},
-                            {"adamw_apex_fused", Kind::kAdamW},
-                            {"adamw_hf", Kind::kAdamW},
-                            {"adamw_8bit", Kind::kAdamW},
-                            {"adamw_bnb_8bit", Kind::kAdamW},
-                            {"paged_adamw", Kind::kAdamW},
-                            {"paged_adamw_32bit", Kind::kAdamW},
-                            {"paged_adamw_8bit", Kind::kAdamW},
-                            {"lion_32bit", Kind::kLion},
-                            {"lion_8bit", Kind::kLion},
-                            {"paged_lion_32bit", Kind::kLion},
-                            {"paged_lion_8bit", Kind::kLion}});
+  spec.kind = Choice<Kind>(
+      "optimizer",
+      {Kind::kAdamW, Kind::kAdam, Kind::kLion, Kind::kLamb, Kind::kAdafactor, Kind::kSgd},
+      file_.optimizer, {},
+      {{"adamw_torch", Kind::kAdamW},
+       {"adamw_torch_fused", Kind::kAdamW},
+       {"adamw_torch_8bit", Kind::kAdamW},
+       {"adamw_apex_fused", Kind::kAdamW},
+       {"adamw_hf", Kind::kAdamW},
+       {"adamw_8bit", Kind::kAdamW},
+       {"adamw_bnb_8bit", Kind::kAdamW},
+       {"paged_adamw", Kind::kAdamW},
+       {"paged_adamw_32bit", Kind::kAdamW},
+       {"paged_adamw_8bit", Kind::kAdamW},
+       {"lion_32bit", Kind::kLion},
+       {"lion_8bit", Kind::kLion},
+       {"paged_lion_32bit", Kind::kLion},
+       {"paged_lion_8bit", Kind::kLion}});
   // The Trainer's names of optimizers say what their moments are.
   const bool named_8bit = flags_.optimizer && absl::EndsWith(*flags_.optimizer, "8bit");
-  spec.moments = Choice<MomentFormat>("moments", flags_.moments,
-                                      named_8bit ? Setting<MomentFormat>() : file_.moments,
-                                      named_8bit ? MomentFormat::kEightBit : MomentFormat::kFloat32,
-                                      {{"fp32", MomentFormat::kFloat32},
-                                       {"bf16", MomentFormat::kBFloat16},
-                                       {"8bit", MomentFormat::kEightBit},
-                                       {"fp8", MomentFormat::kFloat8}});
+  using Moments = MomentFormat;
+  spec.moments = Choice<Moments>(
+      "moments", {Moments::kFloat32, Moments::kBFloat16, Moments::kEightBit, Moments::kFloat8},
+      named_8bit ? Setting<Moments>() : file_.moments,
+      named_8bit ? Moments::kEightBit : Moments::kFloat32);
   using Masters = OptimizerSpec::Masters;
-  spec.masters = Choice<Masters>("master", flags_.master, file_.masters, Masters::kExact,
-                                 {{"exact", Masters::kExact},
-                                  {"fp32", Masters::kExact},
-                                  {"24bit", Masters::k24Bit},
-                                  {"none", Masters::kNone}});
+  spec.masters = Choice<Masters>("master", {Masters::kExact, Masters::k24Bit, Masters::kNone},
+                                 file_.masters, {}, {{"fp32", Masters::kExact}});
   Fail(CheckMasters(spec, config_.train.dtype));
   const bool kind_from_file = file_.has_optimizer && !flags_.optimizer;
   const bool decoupled = spec.kind == Kind::kAdamW;
 
   // A file's optimizer without a rate or decay has DeepSpeed's defaults, not ours.
   const bool file_rate = kind_from_file && !file_.lr.given();
-  spec.learning_rate = Number("lr", flags_.lr, file_.lr, file_rate ? 1e-3 : 5e-5, 0, kHuge);
+  spec.learning_rate = Number("lr", file_.lr, file_rate ? std::optional(1e-3) : std::nullopt);
   if (file_rate && !flags_.lr) {
     Note(absl::StrCat(file_.optimizer.where, ": no lr: 0.001, DeepSpeed's default"));
   }
   const auto* const one_bit = OneBit();
   const Setting<double>& given_decay = one_bit ? one_bit->weight_decay : file_.weight_decay;
   const bool file_decay = kind_from_file && !given_decay.given();
-  spec.weight_decay = Number("weight-decay", flags_.weight_decay, given_decay,
-                             file_decay && !decoupled ? 0.0 : 0.01, 0, kMostWeightDecay);
+  spec.weight_decay = Number("weight-decay", given_decay,
+                             file_decay && !decoupled ? std::optional(0.0) : std::nullopt);
   if (file_decay && !flags_.weight_decay) {
     Note(absl::StrCat(file_.optimizer.where, ": no weight_decay: ", spec.weight_decay,
                       decoupled ? ", torch's default of AdamW (DeepSpeed's own kernels have 0)"
@@ -323,9 +297,8 @@ void TrainingSettings::ResolveOptimizer() {
   // The Trainer's own optimizers spare norms and biases; one that DeepSpeed makes from its file
   // does not.
   const bool spares = flags_.trainer_weight_decay && !kind_from_file;
-  spec.decay = Choice<Decay>(
-      "decay", flags_.decay, {}, spares ? Decay::kTrainer : Decay::kAll,
-      {{"all", Decay::kAll}, {"matrices", Decay::kMatrices}, {"trainer", Decay::kTrainer}});
+  spec.decay = Choice<Decay>("decay", {Decay::kAll, Decay::kMatrices, Decay::kTrainer}, {},
+                             spares ? Decay::kTrainer : Decay::kAll);
   if (flags_.trainer_weight_decay && !flags_.decay && spec.weight_decay > 0) {
     Note(spares ? "--weight_decay spares norms and biases, as the Trainer does; --weight-decay or "
                   "--decay all would not"
@@ -341,9 +314,9 @@ void TrainingSettings::ResolveOptimizer() {
   }
   Fail(ValidateOptimizer(spec));
 
-  config_.train.label_smoothing = Number("label-smoothing", flags_.label_smoothing, {}, 0, 0, 1);
+  config_.train.label_smoothing = Number("label-smoothing");
   const bool clip_default = has_file_ && !file_.gradient_clipping.given() && !flags_.clip;
-  config_.train.clip = Number("clip", flags_.clip, file_.gradient_clipping, 1.0, 0, kHuge);
+  config_.train.clip = Number("clip", file_.gradient_clipping);
   if (clip_default) {
     Note(absl::StrCat(file_.file,
                       " has no gradient_clipping: 1.0, DeepSpeed's default since "
@@ -378,13 +351,10 @@ void TrainingSettings::ResolveAdafactor() {
         " cannot be had with --optimizer adafactor, which keeps one fp32 moment a row and one a "
         "column: leave it out"));
   }
-  spec.eps = Number("eps", flags_.eps, {}, 1e-30, 0, kHuge);
-  spec.decay_rate = Number("decay-rate", flags_.decay_rate, {}, spec.decay_rate, 0, 1);
-  spec.clip_threshold =
-      Number("clip-threshold", flags_.clip_threshold, {}, spec.clip_threshold, 0, kHuge);
-  spec.scale_parameter =
-      Pick<bool>("scale-parameter", flags_.scale_parameter, {}, false,
-                 [](const std::string& flag, const Text& text) { return SwitchFlag(flag, text); });
+  spec.eps = Number("eps", {}, 1e-30);
+  spec.decay_rate = Number("decay-rate");
+  spec.clip_threshold = Number("clip-threshold");
+  spec.scale_parameter = Switch("scale-parameter");
 }
 
 void TrainingSettings::ResolveAdam() {
@@ -405,8 +375,9 @@ void TrainingSettings::ResolveAdam() {
   const bool lion = spec.kind == OptimizerSpec::Kind::kLion;
   // Lion's paper has 0.99; DeepSpeed and the Trainer have Adam's default for it too.
   const double beta2 = flags_.optimizer == "lion" ? 0.99 : 0.999;
-  const Betas betas = Pick<Betas>("betas", flags_.betas, file_.betas, {0.9, beta2},
-                                  two(1, "two numbers in [0, 1), such as 0.9,0.999"));
+  const Betas betas =
+      Pick<Betas>("betas", file_.betas, {0.9, beta2},
+                  two(RowOf("betas").bounds.high, "two numbers in [0, 1), such as 0.9,0.999"));
   spec.beta1 = betas[0];
   spec.beta2 = betas[1];
   const bool lamb = spec.kind == OptimizerSpec::Kind::kLamb;
@@ -414,9 +385,9 @@ void TrainingSettings::ResolveAdam() {
   if (lamb) {
     const double least = file_.least_trust_ratio.value.value_or(spec.least_trust_ratio);
     const double most = file_.most_trust_ratio.value.value_or(spec.most_trust_ratio);
-    const Betas bounds =
-        Pick<Betas>("trust-ratio", flags_.trust_ratio, {}, {least, most},
-                    two(kHuge, "two numbers, the least and the most, such as 0.01,10"));
+    const Betas bounds = Pick<Betas>("trust-ratio", {}, {least, most},
+                                     two(RowOf("trust-ratio").bounds.high,
+                                         "two numbers, the least and the most, such as 0.01,10"));
     if (bounds[0] > bounds[1]) Invalid("--trust-ratio: the least comes first, as in 0.01,10");
     spec.least_trust_ratio = bounds[0];
     spec.most_trust_ratio = bounds[1];
@@ -428,18 +399,19 @@ void TrainingSettings::ResolveAdam() {
   }
   if (lion && flags_.eps) Invalid("--eps has no meaning with --optimizer lion");
   if (lion) return;
-  spec.eps = Number("eps", flags_.eps, file_.eps, 1e-8, 0, kHuge);
+  spec.eps = Number("eps", file_.eps);
   const Setting<bool>& bias_correction = one_bit ? one_bit->bias_correction : file_.bias_correction;
-  spec.bias_correction = bias_correction.value.value_or(true);
-  Record("bias_correction", spec.bias_correction, SourceOf("", {}, bias_correction));
+  spec.bias_correction = FromFile<bool>("bias_correction", bias_correction, true);
 }
 
 void TrainingSettings::ResolveSgd() {
   OptimizerSpec& spec = config_.train.optimizer;
   if (flags_.betas) Invalid("--betas has no meaning with --optimizer sgd");
   if (flags_.eps) Invalid("--eps has no meaning with --optimizer sgd");
-  spec.momentum = Number("momentum", flags_.momentum, file_.momentum, 0, 0, kHuge);
-  spec.dampening = Number("dampening", flags_.dampening, file_.dampening, 0, 0, kHuge);
+  spec.momentum = Number("momentum", file_.momentum);
+  spec.dampening = Pick<double>(
+      "dampening", flags_.dampening, file_.dampening, 0,
+      [](const std::string& flag, const std::string& t) { return NumberFlag(flag, t, 0, 1e30); });
   spec.nesterov =
       Pick<bool>("nesterov", flags_.nesterov, file_.nesterov, false,
                  [](const std::string& flag, const Text& text) { return SwitchFlag(flag, text); });
@@ -447,15 +419,11 @@ void TrainingSettings::ResolveSgd() {
 
 void TrainingSettings::ResolveUpdate() {
   TrainOptions& train = config_.train;
-  train.update = Choice<UpdateChoice>("update", flags_.update, {}, UpdateChoice::kAuto,
-                                      {{"auto", UpdateChoice::kAuto},
-                                       {"immediate", UpdateChoice::kImmediate},
-                                       {"deferred", UpdateChoice::kDeferred}});
+  train.update = Choice<UpdateChoice>(
+      "update", {UpdateChoice::kAuto, UpdateChoice::kImmediate, UpdateChoice::kDeferred});
   train.update_device = Choice<UpdateDevice>(
-      "update-device", flags_.update_device, {}, UpdateDevice::kAuto,
-      {{"auto", UpdateDevice::kAuto}, {"cpu", UpdateDevice::kCpu}, {"gpu", UpdateDevice::kGpu}});
-  train.recompute = Choice<Recompute>("recompute", flags_.recompute, {}, Recompute::kAuto,
-                                      {{"auto", Recompute::kAuto}, {"all", Recompute::kAll}});
+      "update-device", {UpdateDevice::kAuto, UpdateDevice::kCpu, UpdateDevice::kGpu});
+  train.recompute = Choice<Recompute>("recompute", {Recompute::kAuto, Recompute::kAll});
   // Of optimizers that measure first the plan says that it cannot be.
   if (train.update != UpdateChoice::kImmediate || MeasuresFirst(train.optimizer)) return;
   if (train.dtype == DType::kFloat16) {

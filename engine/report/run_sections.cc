@@ -190,7 +190,8 @@ std::string ConfigurationSection(const ReportInput& input) {
   if (!input.config.is_object() || input.config.empty()) return "";
   HtmlTable changed({"Setting", "Value", "From"}), defaults({"Setting", "Value", "From"});
   for (const auto& [name, setting] : input.config.items()) {
-    if (!setting.is_object() || !setting.contains("value")) continue;
+    // The flags are among the settings.
+    if (!setting.is_object() || !setting.contains("value") || name == "given") continue;
     const std::string source = TextOf(setting.value("source", nlohmann::json("")));
     (source == "default" ? defaults : changed)
         .Row({absl::StrCat("<code>", EscapeHtml(name), "</code>"),

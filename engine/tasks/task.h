@@ -64,7 +64,7 @@ class Task {
   virtual bool AssumeLabels(ModelConfig& /*model*/) const { return false; }
 
   // Resolves settings that follow from the model, such as lengths. kInvalidArgument for lengths
-  // above the model's positions. REQUIRES: CheckSettingsFitTask (engine/config/task_settings.h).
+  // above the model's positions. REQUIRES: CheckSettingsFitTask (engine/config/run_config.h).
   virtual absl::Status Resolve(RunConfig& config, ModelConfig& model) const = 0;
 
   // Replaces an error about the shapes of the model's tensors by one that names the cause, if the

@@ -22,9 +22,9 @@ SPILLWAY_FUZZ(deepspeed_config, 2000) {
   const TrainOptions& train = config->train;
   SPILLWAY_CHECK(train.micro_batch > 0 && train.accumulate > 0 && train.steps >= 0);
   SPILLWAY_CHECK(train.optimizer.eps >= 0);
-  // Each setting once, with where it came from.
+  // Each setting once, with where it came from, and the flags.
   const nlohmann::json resolved = ResolvedConfigJson(*config);
-  SPILLWAY_CHECK(resolved.size() == config->values.size());
+  SPILLWAY_CHECK(resolved.size() == config->values.size() + 1);
   for (const auto& [name, entry] : resolved.items()) SPILLWAY_CHECK(!entry["source"].empty());
   SPILLWAY_CHECK(ParseStrictJson(resolved.dump(), "config.resolved.json").ok());
   return true;

@@ -136,6 +136,13 @@ def configs():
     accepted("deepspeed_config", "cycle", '{"scheduler":{"type":"OneCycle","params":{"cycle_min_lr":'
           '0.1,"cycle_max_lr":1,"cycle_second_step_size":5,"cycle_first_stair_count":2,'
           '"decay_step_size":3,"cycle_momentum":false}}}')
+    accepted("recipe", "usual", "model: m\ndata: [a.txt, b.txt]\noutput: o\nlearning_rate: 2e-5\nbetas:\n  - 0.8\n"
+             "  - '0.95'\nschedule_args: {min_lr_rate: 0.1}\nbf16: true\nresume: no\n")
+    accepted("recipe", "earlier", json.dumps({
+        "lr": {"value": 0.1, "source": "--lr"}, "clip": {"value": 0.5, "source": "run.yaml:3"},
+        "given": {"value": {"--lr": "0.1", "--data": ["a"], "--no-export": True}, "source": "flags"}}))
+    accepted("recipe", "older", '{"lr": {"value": 0.1, "source": "--lr"}, "data": {"value": ["a"], "source": "--data"}}')
+    write("recipe", "wrong", "a: &a 1\nb: *a\n---\nlr: 1\nlr: 2\n")
     write("deepspeed_config", "misspelt", '{"gradient_cliping": 1}')
     write("deepspeed_config", "types", '{"bf16":true,"optimizer":[],"train_batch_size":1e99}')
     write("deepspeed_config", "open_comment", '{ /* "a": 1')
@@ -648,6 +655,7 @@ KEYS = {
     "config_json": "engine/families/*.cc",
     "model_shape": "engine/families/read_model_shape.cc",
     "deepspeed_config": "engine/config/deepspeed_key_table.cc",
+    "recipe": "engine/config/*_flag*.cc",
     "generation_config": "engine/families/generation_config.cc",
     "preprocessor_config": "engine/media/picture_processor.cc",
     "adapter_config": "engine/adapters/lora_config.cc",

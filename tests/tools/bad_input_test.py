@@ -209,7 +209,7 @@ class ConfigTest(BadInput):
     def test_files(self):
         for text, word in (("[" * 200000, "deep"), ("\x00\x01", "ds.json")):
             self.refuse(2, word, config=self.write("ds.json", text))
-        self.refuse(2, "ds.yaml", "YAML", "DeepSpeed's JSON", config=self.write("ds.yaml", "a: 1\nb: 2\n"))
+        self.refuse(2, "ds.yaml:1: unknown key a", "ds.yaml:2: unknown key b", config=self.write("ds.yaml", "a: 1\nb: 2\n"))
         self.refuse(2, "none.json: there is no such file", config=self.path("none.json"))
 
     def test_flags(self):

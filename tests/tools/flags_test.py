@@ -87,9 +87,19 @@ class Mistakes(Typed):
     def test_a_yaml_file(self):
         self.write("recipe.yaml", "base_model: Qwen/Qwen3-8B\nsequence_len: 2048\nadapter: qlora\nrl: dpo\nval_set_size: 0.1\n")
         result = self.type(f"spillway train --model {self.model} --data {self.data} --output out --config recipe.yaml", 2)
-        for words in ("recipe.yaml is YAML, and only DeepSpeed's JSON is read so far", "as flags: --model=Qwen/Qwen3-8B",
-                      "--seq-len=2048", "in the way: --qlora: use --lora-r 16 --base-dtype nf4", "--rl dpo: preference"):
+        for words in ("recipe.yaml:3: --qlora true: use --lora-r 16 --base-dtype nf4", "recipe.yaml:4: --rl dpo: preference"):
             self.assertIn(words, result.stderr)
+        self.write("recipe.yaml", f"model: {self.model}\ndata: [{self.data}]\noutput: out\nsteps: 2\nlearning_rate: 1e-3\n"
+                   "micro_batch: 2\n")
+        self.type("spillway train --config recipe.yaml --micro-batch 3")
+        resolved = read_json(self.dir, "out", "config.resolved.json")
+        self.assertEqual([resolved[name]["source"] for name in ("lr", "micro-batch")], ["recipe.yaml:5", "--micro-batch"])
+        # The same run again, elsewhere.
+        self.type("spillway train --config out/config.resolved.json --output again")
+        for name in ("lr", "loss", "tokens"):
+            rows = [[json.loads(line)[name] for line in read_text(self.dir, run, "metrics.jsonl").splitlines()]
+                    for run in ("out", "again")]
+            self.assertEqual(rows[0], rows[1])
 
     def test_a_warm_up_that_never_ends_is_said(self):
         self.assert_run(self.train(steps=2, warmup=100, epochs=1, swap=None, offload=None), 0,

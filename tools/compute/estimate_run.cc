@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/adapters/adapter_file.h"
 #include "engine/adapters/tied_logits.h"
-#include "engine/config/task_settings.h"
+#include "engine/config/run_config.h"
 #include "engine/data/load_tokenizer.h"
 #include "engine/data/token_masking.h"
 #include "engine/estimate/estimate.h"

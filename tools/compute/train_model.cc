@@ -22,7 +22,6 @@
 #include "engine/base/stop_signal.h"
 #include "engine/chat/chat_format.h"
 #include "engine/config/run_config.h"
-#include "engine/config/task_settings.h"
 #include "engine/data/char_tokenizer.h"
 #include "engine/data/data_encoder.h"
 #include "engine/data/data_file.h"

@@ -1,17 +1,21 @@
 // docs/CONFIG.md and the tables say the same: every key with its answer, every flag.
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "engine/config/deepspeed_keys.h"
 #include "engine/config/other_flags.h"
-#include "gtest/gtest.h"
+#include "engine/config/train_flag_table.h"
 #include "io/file.h"
+#include "tests/engine/format_testing.h"
 
 namespace spillway {
 namespace {
@@ -103,30 +107,91 @@ TEST(ConfigDocument, SaysWhyAsTheErrorsDo) {
   }
 }
 
-// What stands in docs/CONFIG.md of `flag`, together with those that have the same answer:
-// "| `--a`, `--b`, unless `none` | text |".
-std::string RowOf(const OtherFlag& flag) {
-  std::vector<std::string> names;
-  for (const OtherFlag& other : OtherTrainFlags()) {
-    if (other.kind == flag.kind && absl::string_view(other.text) == flag.text &&
-        absl::string_view(other.harmless) == flag.harmless) {
-      names.push_back(absl::StrCat("`", other.name, "`"));
-    }
+// The tables between "<!-- NAME: written by ConfigDocument.HasTheTablesOfFlags -->" and
+// "<!-- end -->".
+std::string InTable(absl::string_view text) { return absl::StrReplaceAll(text, {{"|", "\\|"}}); }
+
+std::string Bounds(const TrainFlag& flag) {
+  const TrainFlag::Bounds& bounds = flag.bounds;
+  const auto shown = [](double number) {
+    return number >= 1e5 ? absl::StrFormat("%.0f", number) : absl::StrCat(number);
+  };
+  if (bounds.high < TrainFlag::Bounds().high) {
+    return absl::StrCat(shown(bounds.low), " to ", bounds.high_included ? "" : "below ",
+                        shown(bounds.high));
   }
-  std::string harmless;
-  if (*flag.harmless != '\0') {
-    harmless = absl::StrCat(", unless `", absl::StrReplaceAll(flag.harmless, {{"|", "`, `"}}), "`");
-  }
-  const char* const quote = flag.kind == OtherFlag::Kind::kAlias ? "`" : "";
-  return absl::StrCat("| ", absl::StrJoin(names, ", "), harmless, " | ", quote, flag.text, quote,
-                      " |");
+  const absl::string_view type = flag.type;
+  const bool number = type == "N" || absl::StartsWith(type, "NUMBER");
+  return number ? absl::StrCat(shown(bounds.low), " or more") : "";
 }
 
-TEST(ConfigDocument, HasTheFlagsOfOtherPrograms) {
-  const std::string document = Document();
-  for (const OtherFlag& flag : OtherTrainFlags()) {
-    EXPECT_TRUE(absl::StrContains(document, RowOf(flag))) << RowOf(flag);
+std::string SettingsTables() {
+  std::string tables;
+  for (const TrainFlagGroup& group : TrainFlagGroups()) {
+    absl::StrAppend(&tables, "\n### ", group.title,
+                    "\n\n| setting | value | default | meaning |\n| --- | --- | --- | --- |\n");
+    for (const TrainFlag& flag : group.flags) {
+      std::vector<std::string> tasks;
+      for (const ModelTask task : flag.tasks) tasks.push_back(ModelTaskName(task));
+      const std::string bounds = Bounds(flag);
+      absl::StrAppend(&tables, "| `", flag.name, "` |", *flag.type == '\0' ? "" : " `",
+                      InTable(flag.type), *flag.type == '\0' ? "" : "`", bounds.empty() ? "" : ", ",
+                      bounds, " | ", flag.fallback, " | ", InTable(flag.help),
+                      tasks.empty() ? "" : " (", absl::StrJoin(tasks, ", "),
+                      tasks.empty() ? "" : ")", " |\n");
+    }
   }
+  return absl::StrCat(tables, "\n");
+}
+
+// A row for all flags that have the same answer: "| `--a`, `--b`, unless `none` | text |".
+std::string OtherFlagsTable(OtherFlag::Kind kind, const char* second) {
+  std::string table = absl::StrCat("\n| theirs | ", second, " |\n| --- | --- |\n");
+  std::set<std::string> rows;
+  for (const OtherFlag& flag : OtherTrainFlags()) {
+    if (flag.kind != kind) continue;
+    std::vector<std::string> names;
+    for (const OtherFlag& other : OtherTrainFlags()) {
+      if (other.kind == kind && absl::string_view(other.text) == flag.text &&
+          absl::string_view(other.harmless) == flag.harmless) {
+        names.push_back(absl::StrCat("`", other.name, "`"));
+      }
+    }
+    const std::string harmless =
+        *flag.harmless == '\0'
+            ? ""
+            : absl::StrCat(", unless `", absl::StrReplaceAll(flag.harmless, {{"|", "`, `"}}), "`");
+    const char* const quote = kind == OtherFlag::Kind::kAlias ? "`" : "";
+    const std::string row = absl::StrCat("| ", absl::StrJoin(names, ", "), harmless, " | ", quote,
+                                         flag.text, quote, " |\n");
+    if (rows.insert(row).second) absl::StrAppend(&table, row);
+  }
+  return absl::StrCat(table, "\n");
+}
+
+// With SPILLWAY_WRITE_DOCS=1 in the environment the document is written instead.
+TEST(ConfigDocument, HasTheTablesOfFlags) {
+  using Kind = OtherFlag::Kind;
+  const std::pair<const char*, std::string> tables[] = {
+      {"settings", SettingsTables()},
+      {"aliases", OtherFlagsTable(Kind::kAlias, "here")},
+      {"said otherwise", OtherFlagsTable(Kind::kSetting, "here")},
+      {"hints", OtherFlagsTable(Kind::kHint, "instead")},
+      {"without effect", OtherFlagsTable(Kind::kNoEffect, "because")},
+      {"refused", OtherFlagsTable(Kind::kRefused, "instead")}};
+  std::string document = Document();
+  for (const auto& [name, table] : tables) {
+    const std::string begin =
+        absl::StrCat("<!-- ", name, ": written by ConfigDocument.HasTheTablesOfFlags -->\n");
+    const size_t at = document.find(begin);
+    ASSERT_NE(at, std::string::npos) << begin;
+    const size_t from = at + begin.size();
+    document.replace(from, document.find("<!-- end -->", from) - from, table);
+  }
+  if (std::getenv("SPILLWAY_WRITE_DOCS") != nullptr) {
+    WriteFile(absl::StrCat(SPILLWAY_SOURCE_DIR, "/docs/CONFIG.md"), document);
+  }
+  EXPECT_EQ(Document(), document) << "write the tables: SPILLWAY_WRITE_DOCS=1, and this test";
 }
 
 }  // namespace

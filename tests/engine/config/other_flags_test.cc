@@ -5,7 +5,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "engine/config/train_flag_table.h"
-#include "engine/config/yaml_recipe.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -160,24 +159,6 @@ TEST(OtherFlags, SuggestWhatIsNear) {
                                      : absl::StrCat("; did you mean ", meant, "?");
     EXPECT_EQ(found.refused[0], absl::StrCat("unknown argument ", typed, expected));
   }
-}
-
-TEST(YamlRecipe, IsSaidAsFlags) {
-  EXPECT_TRUE(LooksLikeYaml("a.yml", ""));
-  EXPECT_TRUE(LooksLikeYaml("a", "# axolotl\nbase_model: x\n"));
-  EXPECT_FALSE(LooksLikeYaml("ds.json", "{\n \"stage\": 3}"));
-  EXPECT_FALSE(LooksLikeYaml("ds.json", "eyJhIjogMX0="));
-  const std::string advice = YamlAsFlags(
-      "base_model: Qwen/Qwen3-8B  # a comment\n"
-      "datasets:\n  - path: a.jsonl\n    type: alpaca\n"
-      "sequence_len: 2048\nmicro_batch_size: '2'\nadapter:\nflash_attention: true\n"
-      "lora_target_modules:\n  - q_proj\n  - v_proj\nrl: dpo\noptimizer: paged_adamw_8bit\n");
-  EXPECT_THAT(advice, HasSubstr("\n  as flags: --model=Qwen/Qwen3-8B --seq-len=2048 "
-                                "--micro-batch=2 --lora-targets=q_proj,v_proj "
-                                "--optimizer=paged_adamw_8bit"));
-  EXPECT_THAT(advice, HasSubstr("\n  without effect here: --flash_attention true"));
-  EXPECT_THAT(advice, HasSubstr("\n  to be said as flags by hand: datasets"));
-  EXPECT_THAT(advice, HasSubstr("\n  in the way: --rl dpo: "));
 }
 
 }  // namespace

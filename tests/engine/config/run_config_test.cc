@@ -58,6 +58,38 @@ TEST_F(RunConfigTest, DefaultsAreThoseOfTheContract) {
   EXPECT_EQ(SourceOf("lr"), "default");
 }
 
+TEST_F(RunConfigTest, SettingsOfOtherTasksAreRefusedTogether) {
+  const auto refusal = [&](ModelTask task) {
+    return std::string(CheckSettingsFitTask(Resolve(), task, "is another").message());
+  };
+  for (const auto& [name, task] : ModelTasks()) EXPECT_EQ(refusal(task), "") << name;
+  flags_.augment = "crop-flip";
+  flags_.picture_size = "64";
+  EXPECT_EQ(refusal(ModelTask::kClassifyImage), "");
+  EXPECT_EQ(refusal(ModelTask::kCausalLm),
+            "--augment, --picture-size are for --task classify-image, and m is another");
+  flags_.source_key = "prompt";  // as by default
+  flags_.language = "de";
+  EXPECT_THAT(refusal(ModelTask::kSeq2Seq), testing::HasSubstr("2 things are in the way"));
+  EXPECT_THAT(refusal(ModelTask::kSeq2Seq),
+              testing::HasSubstr("--language is for --task transcribe, and"));
+  EXPECT_THAT(refusal(ModelTask::kMaskedLm),
+              testing::HasSubstr("--source-key is for --task seq2seq, transcribe, and"));
+  // What asks for nothing may be said of any model.
+  flags_ = {};
+  flags_.model = "m";
+  flags_.output = "o";
+  flags_.data = {"d.txt"};
+  flags_.augment = "auto";
+  flags_.samples = "auto";
+  flags_.label_smoothing = "0";
+  flags_.pad_to_max_length = "false";
+  for (const auto& [name, task] : ModelTasks()) EXPECT_EQ(refusal(task), "") << name;
+  flags_.seq_len = "8";
+  EXPECT_THAT(refusal(ModelTask::kTranscribe), testing::HasSubstr("--max-target-length"));
+  EXPECT_EQ(refusal(ModelTask::kClassify), "");
+}
+
 TEST_F(RunConfigTest, EvaluationsAreMeasuredAsAsked) {
   flags_.eval_data = {"held.jsonl"};
   EXPECT_EQ(Resolve().train.metric, "loss");
@@ -176,7 +208,7 @@ TEST_F(RunConfigTest, NamesFlagAndAcceptedValues) {
       {&TrainFlags::seed, "-1", {"--seed"}},
       {&TrainFlags::order, "random", {"--order 'random'", "shuffle, sequential"}},
       {&TrainFlags::dtype, "float", {"--dtype", "bf16, fp16, fp32"}},
-      {&TrainFlags::optimizer, "muon", {"--optimizer", "adamw, adam, sgd, lion, lamb, adafactor"}},
+      {&TrainFlags::optimizer, "muon", {"--optimizer", "adamw, adam, lion, lamb, adafactor, sgd"}},
       {&TrainFlags::task, "ner", {"--task 'ner'", "auto, causal-lm, seq2seq"}},
       {&TrainFlags::trust_ratio, "1,2", {"--trust-ratio has no meaning", "lamb"}},
       {&TrainFlags::decay_rate, "0.5", {"--decay-rate has no meaning", "adafactor"}},
@@ -535,7 +567,7 @@ TEST_F(RunConfigTest, OptimizersThatAreNotThereHaveANearestOne) {
     ExpectInvalid({absl::StrCat("--optimizer ", name, " is not there; nearest: ")});
   }
   flags_.optimizer = "muon";
-  ExpectInvalid({"adamw, adam, sgd, lion"});
+  ExpectInvalid({"adamw, adam, lion"});
 }
 
 TEST_F(RunConfigTest, IntervalsMayBeAPartOfTheRun) {
