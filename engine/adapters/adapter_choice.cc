@@ -82,6 +82,7 @@ absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, const ModelS
   const bool hears = shape.heard_positions > 0;
   const std::string task = shape.masked || hears || shape.sees ? ""
                            : shape.labels_tokens               ? kTokenTask
+                           : shape.finds_spans                 ? kQuestionTask
                            : !shape.classifier.empty()         ? kClassifierTask
                            : shape.has_encoder                 ? kPairTask
                                                                : kCausalTask;

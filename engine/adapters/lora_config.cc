@@ -28,7 +28,8 @@ constexpr const char* kBookKeeping[] = {
     "auto_mapping",   "base_model_name_or_path", "inference_mode",    "peft_version",   "revision",
     "fan_in_fan_out", "megatron_core",           "qalora_group_size", "runtime_config",
 };
-constexpr const char* kTasks[] = {kCausalTask, kClassifierTask, kTokenTask, kPairTask};
+constexpr const char* kTasks[] = {kCausalTask, kClassifierTask, kTokenTask, kQuestionTask,
+                                  kPairTask};
 constexpr const char* kUnderstood[] = {
     "peft_type",
     "task_type",
