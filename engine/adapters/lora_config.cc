@@ -94,11 +94,6 @@ class Parser {
     config_.targets_may_be_missing = true;
     ReadModules("exclude_modules", &config_.excluded, &config_.excluded_pattern);
     Texts("modules_to_save", &config_.modules_to_save);
-    // PEFT lists the heads of all models that classify.
-    std::vector<std::string>& saved = config_.modules_to_save;
-    if (std::count(saved.begin(), saved.end(), "classifier") > 0) {
-      saved.erase(std::remove(saved.begin(), saved.end(), "score"), saved.end());
-    }
     Texts("layers_pattern", &config_.layers_pattern);
     ReadLayers();
     ReadPattern("rank_pattern", &config_.rank_pattern);

@@ -19,11 +19,11 @@ const std::vector<std::string>& OtherHeads() {
 
 // The head of a decoder that classifies texts. `stem`: prefix of class names, "Llama".
 Head ScoreHead(const std::string& stem) {
-  return {stem + "ForSequenceClassification",
-          ModelTask::kClassify,
-          {"lm_head.", "embed_out.", "classifier.", "qa_outputs.", "multiple_choice_head.",
-           "v_head."},
-          {"score."}};
+  return {
+      stem + "ForSequenceClassification",
+      ModelTask::kClassify,
+      {"lm_head.", "embed_out.", "classifier.", "qa_outputs.", "multiple_choice_head.", "v_head."},
+      {"score."}};
 }
 
 // `stem`: prefix of class names, "Llama".

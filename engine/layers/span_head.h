@@ -20,8 +20,7 @@ std::shared_ptr<const Unit> NewSpanUnit(std::shared_ptr<const TransformerConfig>
 
 // How good answers are. `scores`: of each token of each evaluated sample, one after another and
 // without padding, {as the first token of the answer, as the last one}.
-using MeasureSpans =
-    std::function<std::vector<QualityMeasure>(absl::Span<const Judgement> scores)>;
+using MeasureSpans = std::function<std::vector<QualityMeasure>(absl::Span<const Judgement> scores)>;
 
 // The loss unit "loss", without parameters: cross-entropy over the T positions of a sample, padding
 // included, as transformers has it. Labels [samples, 2] int64 are the positions of the answer's

@@ -1,6 +1,6 @@
 // Every family and task of encoders, and decoders that classify texts, against transformers: the
-// numbers of tests/golden/make_encoders.py, whose weights, texts and labels follow the formulas here and
-// there.
+// numbers of tests/golden/make_encoders.py, whose weights, texts and labels follow the formulas
+// here and there.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 

@@ -9,7 +9,7 @@ namespace {
 
 TEST(Answers, ExactMatchesAndF1AreSquads) {
   const auto golden =
-      nlohmann::json::parse(FileText(SPILLWAY_SOURCE_DIR "/tests/golden/questions.json"));
+      nlohmann::json::parse(ReadFile(SPILLWAY_SOURCE_DIR "/tests/golden/questions.json"));
   ASSERT_GT(golden["scores"].size(), 10u);
   for (const auto& one : golden["scores"]) {
     SCOPED_TRACE(one.dump());
