@@ -111,6 +111,14 @@ void RunSettings::ResolveInputs() {
       Number("mask-probability", flags_.mask_probability, {}, kMaskProbability, 0, 1);
   if (flags_.mask_probability) config_.mask_probability = probability;
   if (probability == 0) Invalid("--mask-probability 0: nothing would be learnt");
+  QuestionOptions& questions = config_.questions;
+  questions.doc_stride =
+      Integer("doc-stride", flags_.doc_stride, {}, questions.doc_stride, 0, kMost);
+  questions.most_answer_tokens = Integer("max-answer-length", flags_.max_answer_length, {},
+                                         questions.most_answer_tokens, 1, kMost);
+  const double threshold =
+      Number("null-score-threshold", flags_.null_score_threshold, {}, 0, -1e9, 1e9);
+  if (flags_.null_score_threshold) questions.null_threshold = threshold;
   PairChoice& pairs = config_.pairs;
   pairs.given = flags_.source_key || flags_.target_key || flags_.source_prefix ||
                 flags_.max_source_length || flags_.max_target_length;

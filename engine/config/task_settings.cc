@@ -18,11 +18,11 @@ struct TaskSetting {
 
 const std::vector<TaskSetting>& TaskSettings() {
   using enum ModelTask;
-  const std::vector<ModelTask> reads_text = {kCausalLm, kMaskedLm, kClassify, kSeq2Seq,
-                                             kTranscribe};
+  const std::vector<ModelTask> reads_text = {kCausalLm,          kMaskedLm, kClassify,
+                                             kQuestionAnswering, kSeq2Seq,  kTranscribe};
   static const auto& settings = *new std::vector<TaskSetting>{
       {"seq-len",
-       {kCausalLm, kMaskedLm, kClassify},
+       {kCausalLm, kMaskedLm, kClassify, kQuestionAnswering},
        "; --max-source-length and --max-target-length limit pairs of texts, --max-target-length "
        "the "
        "texts of sounds"},
@@ -32,6 +32,9 @@ const std::vector<TaskSetting>& TaskSettings() {
       {"label-smoothing", {kCausalLm, kMaskedLm, kSeq2Seq, kTranscribe}},
       {"text-keys", {kClassify, kTranscribe}},
       {"label-key", {kClassify}},
+      {"doc-stride", {kQuestionAnswering}},
+      {"max-answer-length", {kQuestionAnswering}},
+      {"null-score-threshold", {kQuestionAnswering}},
       {"source-key", {kSeq2Seq, kTranscribe}},
       {"target-key", {kSeq2Seq, kTranscribe}},
       {"source-prefix", {kSeq2Seq}},

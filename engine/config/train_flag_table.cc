@@ -201,7 +201,7 @@ const std::vector<TrainFlagGroup>& TrainFlagGroups() {
             "steps between evaluations, or epoch: once in each (only at the end)"},
            {"--metric",
             "loss|perplexity|accuracy|f1|matthews|pearson|spearman|precision|recall|bleu|rouge1|"
-            "rouge2|rougeL|wer|cer",
+            "rouge2|rougeL|wer|cer|exact_match",
             &F::metric, "the number that says which evaluation is the best (loss)"},
            {"--predict-with-generate", "[true|false]", &F::predict_with_generate,
             "models with an encoder: evaluations generate texts, and measure them (false)"},
@@ -238,6 +238,16 @@ const std::vector<TrainFlagGroup>& TrainFlagGroups() {
            {"--label-key", "NAME", &F::label_key, "where rows have their label (label)"},
            {"--mask-probability", "NUMBER", &F::mask_probability,
             "fraction of the tokens that a masked language model has to find (0.15)"},
+       }},
+      {"Answers to questions",
+       {
+           {"--doc-stride", "N", &F::doc_stride,
+            "tokens of a text that a window of it has in common with the next one (128)"},
+           {"--max-answer-length", "N", &F::max_answer_length,
+            "tokens in an answer to held-out questions, at most (30)"},
+           {"--null-score-threshold", "NUMBER", &F::null_score_threshold,
+            "held-out questions may have no answer, which is given where its score is above that "
+            "of the best answer by more (0 where such questions are among them)"},
        }},
       {"Pairs of texts, and speech",
        {

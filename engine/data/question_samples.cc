@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kTypeShift = 32;
+constexpr int kTypeBits = 32;
 constexpr size_t kWindowHeader = 3, kNumbersOfToken = 3;
 
 // Python's lstrip, as run_qa.py has it of questions.
@@ -163,7 +163,7 @@ absl::Status QuestionSamples::Add(const Question& question,
     std::vector<int64_t> row = {questions_, window.first, window.last};
     const EncodedText& text = window.text;
     for (size_t i = 0; i < text.tokens.size(); ++i) {
-      row.push_back(text.tokens[i] | text.types[i] << kTypeShift);
+      row.push_back(text.tokens[i] | text.types[i] << kTypeBits);
       const auto place = window.places[i].value_or(std::pair<int64_t, int64_t>(-1, -1));
       row.push_back(place.first);
       row.push_back(place.second);
@@ -194,7 +194,7 @@ absl::StatusOr<QuestionSamples::Sample> QuestionSamples::Get(int64_t window) con
   sample.window.last = row[2];
   for (size_t i = kWindowHeader; i < row.size(); i += kNumbersOfToken) {
     sample.window.text.tokens.push_back(row[i] & 0xffffffff);
-    sample.window.text.types.push_back(row[i] >> kTypeShift);
+    sample.window.text.types.push_back(row[i] >> kTypeBits);
     auto& place = sample.window.places.emplace_back();
     if (row[i + 1] >= 0) place = {row[i + 1], row[i + 2]};
   }

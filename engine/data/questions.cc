@@ -22,11 +22,12 @@ constexpr const char* kExample =
 // SQuAD's files have seven.
 constexpr int kMostDepth = 32;
 
-absl::Status Wrong(const std::string& why) { return absl::InvalidArgumentError(why); }
+absl::Status WrongQuestion(const std::string& why) { return absl::InvalidArgumentError(why); }
 
 absl::StatusOr<Question::Answer> AnswerOf(const json& text, const json& start) {
   if (!text.is_string() || !start.is_number_integer() || start < 0) {
-    return Wrong("an answer is a string in \"text\" with a number from 0 in \"answer_start\"");
+    return WrongQuestion(
+        "an answer is a string in \"text\" with a number from 0 in \"answer_start\"");
   }
   return Question::Answer{text.get<std::string>(), start.get<int64_t>()};
 }
@@ -37,7 +38,7 @@ absl::StatusOr<std::vector<Question::Answer>> AnswersOf(const json& answers) {
     const json texts = answers.value("text", json()),
                starts = answers.value("answer_start", json());
     if (!texts.is_array() || !starts.is_array() || texts.size() != starts.size()) {
-      return Wrong("\"answers\" has no lists \"text\" and \"answer_start\" of one length");
+      return WrongQuestion("\"answers\" has no lists \"text\" and \"answer_start\" of one length");
     }
     for (size_t i = 0; i < texts.size(); ++i) {
       ASSIGN_OR_RETURN(found.emplace_back(), AnswerOf(texts[i], starts[i]));
@@ -45,11 +46,11 @@ absl::StatusOr<std::vector<Question::Answer>> AnswersOf(const json& answers) {
     return found;
   }
   if (!answers.is_array()) {
-    return Wrong(absl::StrCat("\"answers\" is a JSON ", answers.type_name(),
-                              ", and should be an object or a list"));
+    return WrongQuestion(absl::StrCat("\"answers\" is a JSON ", answers.type_name(),
+                                      ", and should be an object or a list"));
   }
   for (const json& one : answers) {
-    if (!one.is_object()) return Wrong("\"answers\" is a list of what are no objects");
+    if (!one.is_object()) return WrongQuestion("\"answers\" is a list of what are no objects");
     ASSIGN_OR_RETURN(found.emplace_back(),
                      AnswerOf(one.value("text", json()), one.value("answer_start", json())));
   }
@@ -59,7 +60,7 @@ absl::StatusOr<std::vector<Question::Answer>> AnswersOf(const json& answers) {
 absl::StatusOr<std::string> StringAt(const json& row, const char* key) {
   const auto found = row.find(key);
   if (found == row.end()) {
-    return Wrong(absl::StrCat("it has no \"", key, "\"; its keys: ", ShownKeys(row)));
+    return WrongQuestion(absl::StrCat("it has no \"", key, "\"; its keys: ", ShownKeys(row)));
   }
   return TextOf(*found, key, "ask");
 }
@@ -78,7 +79,7 @@ absl::StatusOr<Question> QuestionOf(const json& row, const std::string& context,
   const auto answers = row.find("answers");
   const bool said = answers != row.end() && !answers->is_null();
   if (!said && !impossible && needs_answers) {
-    return Wrong(absl::StrCat("it has no \"answers\"; its keys: ", ShownKeys(row)));
+    return WrongQuestion(absl::StrCat("it has no \"answers\"; its keys: ", ShownKeys(row)));
   }
   if (said && !impossible) {
     ASSIGN_OR_RETURN(found.answers, AnswersOf(*answers));
@@ -117,9 +118,9 @@ class QuestionParser {
     ASSIGN_OR_RETURN(const std::string context, StringAt(value, "context"));
     const auto questions = value.find("qas");
     if (questions == value.end()) return take(value, context);
-    if (!questions->is_array()) return Wrong("\"qas\" is no list");
+    if (!questions->is_array()) return WrongQuestion("\"qas\" is no list");
     for (const json& row : *questions) {
-      if (!row.is_object()) return Wrong("\"qas\" is a list of what are no objects");
+      if (!row.is_object()) return WrongQuestion("\"qas\" is a list of what are no objects");
       RETURN_IF_ERROR(take(row, context));
     }
     return absl::OkStatus();
@@ -144,8 +145,8 @@ absl::StatusOr<int64_t> ReadJsonFile(const std::string& path, bool needs_answers
       /*allow_exceptions=*/false);
   RETURN_IF_ERROR(parser.status());
   // A document that is a question itself has been taken, and nothing is left of it.
-  if (whole.is_discarded() && parser.count() == 0) return Wrong("it is no JSON");
-  if (whole.is_discarded() && !file.eof()) return Wrong("its end is no JSON");
+  if (whole.is_discarded() && parser.count() == 0) return WrongQuestion("it is no JSON");
+  if (whole.is_discarded() && !file.eof()) return WrongQuestion("its end is no JSON");
   return parser.count();
 }
 
@@ -174,14 +175,14 @@ bool IsQuestionFile(const std::string& path) {
 
 absl::Status ReadQuestions(const std::string& path, bool needs_answers, const Take& take) {
   if (!IsQuestionFile(path)) {
-    return Wrong(absl::StrCat(path, ": questions are in .jsonl, a row like ", kExample,
-                              ", or in .json as SQuAD has them"));
+    return WrongQuestion(absl::StrCat(path, ": questions are in .jsonl, a row like ", kExample,
+                                      ", or in .json as SQuAD has them"));
   }
   if (absl::EndsWith(path, ".jsonl")) return ReadRowFile(path, needs_answers, take).status();
   const auto count = ReadJsonFile(path, needs_answers, take);
   RETURN_IF_ERROR(Annotate(count.status(), path));
   if (*count > 0) return absl::OkStatus();
-  return Wrong(absl::StrCat(path, ": there are no questions in it"));
+  return WrongQuestion(absl::StrCat(path, ": there are no questions in it"));
 }
 
 }  // namespace spillway

@@ -26,7 +26,7 @@ using MeasureSpans = std::function<std::vector<QualityMeasure>(absl::Span<const 
 // included, as transformers has it. Labels [samples, 2] int64 are the positions of the answer's
 // first and last token, kIgnoredLabel outside the sample; so the mean over labels is transformers'
 // loss where a sample has both or none. The sum is in fp32. `measure`: for evaluations, whose
-// batches are those of engine/torch/text_batch.h; null: they have the loss alone.
+// batches are those of engine/torch/text_batch.h; null: the measures are not numbers.
 std::shared_ptr<const LossUnit> NewSpanLoss(MeasureSpans measure = nullptr);
 
 }  // namespace spillway
