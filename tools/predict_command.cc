@@ -22,6 +22,7 @@ constexpr int64_t kMostLength = int64_t{1} << 31;
 struct PredictFlags {
   PredictRequest request;
   std::optional<std::string> text_keys, batch, max_length;
+  std::optional<std::string> doc_stride, max_answer_length, null_score_threshold;
   TextFlags text;
 };
 
@@ -44,6 +45,18 @@ absl::StatusOr<PredictRequest> ReadPredictRequest(const PredictFlags& flags) {
   if (flags.max_length) {
     ASSIGN_OR_RETURN(request.max_length,
                      IntegerFlag("--seq-len", *flags.max_length, 1, kMostLength));
+  }
+  if (flags.doc_stride) {
+    ASSIGN_OR_RETURN(request.questions.doc_stride,
+                     IntegerFlag("--doc-stride", *flags.doc_stride, 0, kMostLength));
+  }
+  if (flags.max_answer_length) {
+    ASSIGN_OR_RETURN(request.questions.most_answer_tokens,
+                     IntegerFlag("--max-answer-length", *flags.max_answer_length, 1, kMostLength));
+  }
+  if (flags.null_score_threshold) {
+    ASSIGN_OR_RETURN(request.questions.null_threshold,
+                     NumberFlag("--null-score-threshold", *flags.null_score_threshold, -1e9, 1e9));
   }
   if (!absl::EndsWith(request.out, ".jsonl")) {
     return absl::InvalidArgumentError(absl::StrCat("--out ", request.out, " is not a .jsonl file"));
@@ -105,6 +118,20 @@ void AddPredictCommand(CLI::App& app, CommandFunction* run) {
                    "encoders: tokens in a text, at most; the end of a longer one is cut (the "
                    "model's positions)")
       ->type_name("N");
+  command
+      ->add_option("--doc-stride,--doc_stride", flags->doc_stride,
+                   "questions: tokens of a text that a window has in common with the next (128)")
+      ->type_name("N");
+  command
+      ->add_option("--max-answer-length,--max_answer_length", flags->max_answer_length,
+                   "questions: tokens in an answer, at most (30)")
+      ->type_name("N");
+  command
+      ->add_option("--null-score-threshold,--null_score_diff_threshold",
+                   flags->null_score_threshold,
+                   "questions may have no answer, which is given where its score is above that of "
+                   "the best answer by more (every question has one)")
+      ->type_name("NUMBER");
   command
       ->add_option("--batch,--per_device_eval_batch_size", flags->batch,
                    "texts at a time: weights are read once for all of them (8)")

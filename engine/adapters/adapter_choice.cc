@@ -45,6 +45,15 @@ absl::Status TakeTied(const ModelShape& shape, std::vector<std::string>& saved) 
   return absl::OkStatus();
 }
 
+// PEFT names the heads of all models that classify, "classifier" and "score".
+void DropOtherClassifier(const ModelShape& shape, std::vector<std::string>& saved) {
+  const std::string other = shape.classifier == "score" ? "classifier" : "score";
+  const auto named = [&](const std::string& name) {
+    return std::find(saved.begin(), saved.end(), name) != saved.end();
+  };
+  if (named("classifier") && named("score")) std::erase(saved, other);
+}
+
 }  // namespace
 
 absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, const ModelShape& shape) {
@@ -82,6 +91,7 @@ absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, const ModelS
   const bool hears = shape.heard_positions > 0;
   const std::string task = shape.masked || hears || shape.sees ? ""
                            : shape.labels_tokens               ? kTokenTask
+                           : shape.finds_spans                 ? kQuestionTask
                            : !shape.classifier.empty()         ? kClassifierTask
                            : shape.has_encoder                 ? kPairTask
                                                                : kCausalTask;
@@ -93,6 +103,7 @@ absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, const ModelS
   }
   lora.task_type = task;
   std::vector<std::string>& saved = lora.modules_to_save;
+  DropOtherClassifier(shape, saved);
   if (shape.tied_to.empty()) {
     lora.ties = false;
   } else {

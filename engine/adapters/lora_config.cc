@@ -28,7 +28,8 @@ constexpr const char* kBookKeeping[] = {
     "auto_mapping",   "base_model_name_or_path", "inference_mode",    "peft_version",   "revision",
     "fan_in_fan_out", "megatron_core",           "qalora_group_size", "runtime_config",
 };
-constexpr const char* kTasks[] = {kCausalTask, kClassifierTask, kTokenTask, kPairTask};
+constexpr const char* kTasks[] = {kCausalTask, kClassifierTask, kTokenTask, kQuestionTask,
+                                  kPairTask};
 constexpr const char* kUnderstood[] = {
     "peft_type",
     "task_type",
@@ -93,11 +94,6 @@ class Parser {
     config_.targets_may_be_missing = true;
     ReadModules("exclude_modules", &config_.excluded, &config_.excluded_pattern);
     Texts("modules_to_save", &config_.modules_to_save);
-    // PEFT lists the heads of all models that classify.
-    std::vector<std::string>& saved = config_.modules_to_save;
-    if (std::count(saved.begin(), saved.end(), "classifier") > 0) {
-      saved.erase(std::remove(saved.begin(), saved.end(), "score"), saved.end());
-    }
     Texts("layers_pattern", &config_.layers_pattern);
     ReadLayers();
     ReadPattern("rank_pattern", &config_.rank_pattern);

@@ -57,6 +57,7 @@ inline constexpr const char* kAllLinear = "all-linear";
 inline constexpr const char* kCausalTask = "CAUSAL_LM";
 inline constexpr const char* kClassifierTask = "SEQ_CLS";
 inline constexpr const char* kTokenTask = "TOKEN_CLS";
+inline constexpr const char* kQuestionTask = "QUESTION_ANS";
 inline constexpr const char* kPairTask = "SEQ_2_SEQ_LM";
 
 // The modules that PEFT adapts by default in a family; empty if it has no default.

@@ -13,6 +13,7 @@
 #include "engine/data/text_pairs.h"
 #include "engine/families/model_task.h"
 #include "engine/media/picture_augmentation.h"
+#include "engine/options/question_options.h"
 #include "engine/options/sample_layout.h"
 #include "engine/options/sampling_options.h"
 #include "engine/options/train_options.h"
@@ -80,6 +81,7 @@ struct RunConfig {
   // said; or, once the run's data is read, a run that began when templates had no strftime_now.
   ChatClock chat_clock = {};
   TextKeys text_keys;  // of texts that are classified
+  QuestionOptions questions;
   PairChoice pairs;
   SpeechMode speech;
   bool speech_given = false;

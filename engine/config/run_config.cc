@@ -90,7 +90,7 @@ void RunSettings::ResolveInputs() {
   config_.task = Choice<std::optional<Task>>(
       "task",
       {std::nullopt, Task::kCausalLm, Task::kSeq2Seq, Task::kTranscribe, Task::kTranscribe,
-       Task::kClassify, Task::kMaskedLm, Task::kClassifyImage},
+       Task::kClassify, Task::kQuestionAnswering, Task::kMaskedLm, Task::kClassifyImage},
       {}, std::optional<Task>());
   config_.ignore_mismatched_sizes = Switch("ignore-mismatched-sizes");
   config_.train.output = String("output");
@@ -111,6 +111,11 @@ void RunSettings::ResolveInputs() {
   const double probability = Number("mask-probability");
   if (flags_.mask_probability) config_.mask_probability = probability;
   if (probability == 0) Invalid("--mask-probability 0: nothing would be learnt");
+  QuestionOptions& questions = config_.questions;
+  questions.doc_stride = Integer("doc-stride");
+  questions.most_answer_tokens = Integer("max-answer-length");
+  const double threshold = Number("null-score-threshold", {}, 0);
+  if (flags_.null_score_threshold) questions.null_threshold = threshold;
   PairChoice& pairs = config_.pairs;
   pairs.given = flags_.source_key || flags_.target_key || flags_.source_prefix ||
                 flags_.max_source_length || flags_.max_target_length;

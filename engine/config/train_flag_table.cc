@@ -20,14 +20,16 @@ constexpr auto kSpeech = {Task::kTranscribe};
 constexpr auto kClassify = {Task::kClassify};
 constexpr auto kTextKeys = {Task::kClassify, Task::kTranscribe};
 constexpr auto kMasked = {Task::kMaskedLm};
+constexpr auto kQuestions = {Task::kQuestionAnswering};
 constexpr auto kPictures = {Task::kClassifyImage};
 constexpr auto kSources = {Task::kSeq2Seq};
 constexpr auto kPairs = {Task::kSeq2Seq, Task::kTranscribe};
 constexpr auto kContinued = {Task::kCausalLm, Task::kSeq2Seq};
-constexpr auto kOneStack = {Task::kCausalLm, Task::kClassify, Task::kMaskedLm};
+constexpr auto kOneStack = {Task::kCausalLm, Task::kClassify, Task::kMaskedLm,
+                            Task::kQuestionAnswering};
 constexpr auto kTokens = {Task::kCausalLm, Task::kSeq2Seq, Task::kTranscribe, Task::kMaskedLm};
-constexpr auto kTexts = {Task::kCausalLm, Task::kSeq2Seq, Task::kTranscribe, Task::kClassify,
-                         Task::kMaskedLm};
+constexpr auto kTexts = {Task::kCausalLm, Task::kSeq2Seq,  Task::kTranscribe,
+                         Task::kClassify, Task::kMaskedLm, Task::kQuestionAnswering};
 
 }  // namespace
 
@@ -52,7 +54,8 @@ const std::vector<TrainFlagGroup>& TrainFlagGroups() {
            {"--eos-token", "TOKEN", &F::eos_token,
             "the tokenizer's token that ends a text, as <|im_end|>", "its eos_token"},
            {"--task",
-            "auto|causal-lm|seq2seq|transcribe|translate|classify|masked-lm|classify-image",
+            "auto|causal-lm|seq2seq|transcribe|translate|classify|question-answering|masked-lm|"
+            "classify-image",
             &F::task,
             "what the model is for, where its config.json leaves it open; translate: transcribe "
             "into English",
@@ -253,8 +256,7 @@ const std::vector<TrainFlagGroup>& TrainFlagGroups() {
             "steps between evaluations, or epoch: once in each", "only at the end", From(0)},
            {"--metric",
             "loss|accuracy|f1|matthews|pearson|spearman|precision|recall|perplexity|bleu|rouge1|"
-            "rouge2|"
-            "rougeL|wer|cer",
+            "rouge2|rougeL|wer|cer|exact_match",
             &F::metric, "the number that says which evaluation is the best", "loss"},
            {"--predict-with-generate", "[true|false]", &F::predict_with_generate,
             "models with an encoder: evaluations generate texts, and measure them", "false", kAny,
@@ -300,6 +302,19 @@ const std::vector<TrainFlagGroup>& TrainFlagGroups() {
            {"--mask-probability", "NUMBER", &F::mask_probability,
             "fraction of the tokens that a masked language model has to find", "0.15", From(0, 1),
             kOther, kMasked},
+       }},
+      {"Answers to questions",
+       {
+           {"--doc-stride", "N", &F::doc_stride,
+            "tokens of a text that a window of it has in common with the next one", "128", From(0),
+            kOther, kQuestions},
+           {"--max-answer-length", "N", &F::max_answer_length,
+            "tokens in an answer to held-out questions, at most", "30", From(1), kOther,
+            kQuestions},
+           {"--null-score-threshold", "NUMBER", &F::null_score_threshold,
+            "held-out questions may have no answer, which is given where its score is above that "
+            "of the best answer by more",
+            "0 where such questions are among them", From(-1e9, 1e9), kOther, kQuestions},
        }},
       {"Pairs of texts, and speech",
        {

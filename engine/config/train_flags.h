@@ -16,6 +16,7 @@ struct TrainFlags {
   Text model, task, ignore_mismatched_sizes, output, config, tokenizer, eos_token;
   std::vector<std::string> data, eval_data;
   Text text_keys, label_key, mask_probability;
+  Text doc_stride, max_answer_length, null_score_threshold;
   Text source_key, target_key, source_prefix, max_source_length, max_target_length;
   Text language, transcribe_task;
   Text augment, picture_size;

@@ -80,7 +80,8 @@ const Names& EndsOf(DataUse use) {
                                                     {".txt", ".jsonl"},
                                                     {".jsonl", ".csv", ".tsv"},
                                                     {".jsonl"},
-                                                    {".jsonl"}};
+                                                    {".jsonl"},
+                                                    {".jsonl", ".json"}};
   return ends[static_cast<size_t>(use)];
 }
 
@@ -97,6 +98,8 @@ const char* ReadFormats(DataUse use) {
       return ".jsonl (a list of words and a list of labels a row)";
     case DataUse::kPrompts:
       return ".jsonl (a prompt a row) or .txt (a prompt a line)";
+    case DataUse::kQuestions:
+      return ".jsonl (a question a row) or .json (as SQuAD's files are)";
   }
   return "";
 }
@@ -486,7 +489,8 @@ absl::Status CheckDataFile(absl::string_view flag, const std::string& path, Data
   if (head.empty() && info.st_size > 0) return absl::OkStatus();  // opening it reports the reason
   if (const Format* const format = FormatOf(path, head)) return DescribeFormat(flag, path, *format);
   if (IsTextName(path)) RETURN_IF_ERROR(CheckEncoding(flag, path, head));
-  if (absl::EndsWith(path, ".jsonl") || absl::EndsWith(path, ".json")) {
+  const bool is_whole = use == DataUse::kQuestions && absl::EndsWith(path, ".json");
+  if (!is_whole && HasEnd(path, {".jsonl", ".json"})) {
     RETURN_IF_ERROR(CheckJson(flag, path, head));
   }
   const bool any_text = use == DataUse::kPrompts && !HasEnd(path, {".csv", ".tsv", ".bin", ".npy"});

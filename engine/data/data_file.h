@@ -13,11 +13,12 @@ namespace spillway {
 
 // The use of a data file, which determines its allowed formats.
 enum class DataUse {
-  kTokens,  // a language model: .txt, .jsonl, .bin, .npy
-  kText,    // tokenize: .txt, .jsonl
-  kRows,    // rows of texts: .jsonl, .csv, .tsv
-  kWords,   // rows whose words have labels: .jsonl
-  kPrompts  // predict: .jsonl, or any text with a prompt a line
+  kTokens,    // a language model: .txt, .jsonl, .bin, .npy
+  kText,      // tokenize: .txt, .jsonl
+  kRows,      // rows of texts: .jsonl, .csv, .tsv
+  kWords,     // rows whose words have labels: .jsonl
+  kPrompts,   // predict: .jsonl, or any text with a prompt a line
+  kQuestions  // questions about texts: .jsonl, .json
 };
 
 // OK for a regular file of one of these formats. Otherwise kNotFound or kInvalidArgument: "FLAG

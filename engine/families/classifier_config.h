@@ -1,5 +1,5 @@
-// The classification head of an encoder, as its config.json describes it: labels of a text, or of
-// each of its tokens.
+// The classification head of a model, as its config.json describes it: labels of a text, or of each
+// of its tokens.
 #pragma once
 
 #include <optional>
@@ -18,12 +18,17 @@ enum class ClassifierProblem {
   kRegression,   // labels are numbers: mean squared error
 };
 
-// Scores of a text are classifier(drop(act(pooler(drop_in(x))))) of its first position's vector x;
-// scores of tokens are classifier(drop(x)) of each position's.
+// Scores of a text are classifier(drop(act(pooler(drop_in(x))))) of its first position's vector x in
+// an encoder, and classifier(norm(x)) of its last token's in a decoder; scores of tokens are
+// classifier(drop(x)) of each position's.
 struct ClassifierConfig {
   std::vector<std::string> labels;  // [label] name
   bool labels_from_data = false;    // the labels come from the training data; for messages
   bool of_tokens = false;           // every token has a single label
+  // A decoder: scores are those of the last token that is not `padding_token`, as in transformers,
+  // and the classifier has no bias.
+  bool of_last_token = false;
+  std::optional<int64_t> padding_token = std::nullopt;
   // None: the first row of the data decides between single- and multi-label, as in transformers.
   std::optional<ClassifierProblem> problem;
   Activation activation = Activation::kTanh;

@@ -119,6 +119,7 @@ void ReadGpt2(ConfigReader& reader, TransformerConfig& c) {
                 absl::StrCat("n_ctx ", ConfigReader::Shown(*context), " is ignored; n_positions ",
                              c.positions, " is the longest sequence"));
   }
+  ReadLastTokenClassifier(reader, std::nullopt, c);
 }
 
 void ReadLlama(ConfigReader& reader, TransformerConfig& c) {
@@ -189,7 +190,9 @@ void ReadLlama(ConfigReader& reader, TransformerConfig& c) {
     reader.Has({"embd_pdrop"});  // transformers' class does not apply it
   }
   reader.Number({"initializer_range"}, 0, 1000, "a number from 0 to 1000", &c.init_std);
-  ReadPaddingToken(reader, phi3 ? std::optional<int64_t>(32000) : std::nullopt, c);
+  const auto padding = phi3 ? std::optional<int64_t>(32000) : std::nullopt;
+  ReadPaddingToken(reader, padding, c);
+  ReadLastTokenClassifier(reader, padding, c);
   ReadWindows(reader, c);
   ReadRotary(reader, {"rope_theta"},
              phi3 ? ConfigReader::Keys{"partial_rotary_factor"} : ConfigReader::Keys{}, 1, c);
@@ -249,6 +252,7 @@ void ReadGptNeox(ConfigReader& reader, TransformerConfig& c) {
   RefuseLoneAliases(reader);
   ReadRotary(reader, {"rotary_emb_base", "rope_theta"}, {"rotary_pct", "partial_rotary_factor"},
              0.25, c);
+  ReadLastTokenClassifier(reader, std::nullopt, c);
 }
 
 void ReadOpt(ConfigReader& reader, TransformerConfig& c) {

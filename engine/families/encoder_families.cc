@@ -7,17 +7,30 @@
 namespace spillway {
 namespace {
 
-// The task by the architecture: labels of tokens, masked tokens, or else labels of texts.
-enum class EncoderTask { kTexts, kTokens, kMasked };
+// The task by the architecture: labels of tokens, answers to questions, masked tokens, or else
+// labels of texts.
+enum class EncoderTask { kTexts, kTokens, kSpans, kMasked };
 EncoderTask TaskOf(ConfigReader& reader) {
-  const nlohmann::json* names = reader.Find({"architectures"});
-  if (names == nullptr || !names->is_array() || names->empty() || !names->front().is_string()) {
-    return EncoderTask::kTexts;
-  }
-  const auto& name = names->front().get_ref<const std::string&>();
+  const std::string name = ArchitectureOf(reader);
   if (absl::EndsWith(name, "ForMaskedLM")) return EncoderTask::kMasked;
+  if (absl::EndsWith(name, "ForQuestionAnswering")) return EncoderTask::kSpans;
   return absl::EndsWith(name, "ForTokenClassification") ? EncoderTask::kTokens
                                                         : EncoderTask::kTexts;
+}
+
+// The head of a model that answers questions: a classifier of two labels for each token.
+void ReadSpans(ConfigReader& reader, TransformerConfig& c) {
+  ClassifierConfig labels;
+  ReadLabels(reader, labels);
+  if (reader.status().ok() && labels.labels.size() != 2) {
+    const char* const key = reader.Has({"id2label"}) ? "id2label" : "num_labels";
+    reader.Fail(key, absl::StrCat("the config has ", labels.labels.size(),
+                                  " labels, and answers to questions need two scores of each "
+                                  "token: leave out id2label, label2id and num_labels"));
+  }
+  c.finds_spans = true;
+  c.names.classifier = "qa_outputs";
+  c.names.pooler.clear();
 }
 
 // Settings of all encoders: layers with norms after them.
@@ -52,6 +65,7 @@ void ReadRest(ConfigReader& reader, TransformerConfig& c) {
     }
     return;
   }
+  if (task == EncoderTask::kSpans) return ReadSpans(reader, c);
   c.classifier.emplace();
   ReadLabels(reader, *c.classifier);
   if (task == EncoderTask::kTexts) return;
@@ -186,8 +200,8 @@ void ReadDistilBert(ConfigReader& reader, TransformerConfig& c) {
     c.classifier->activation = Activation::kRelu;
     c.classifier->dropout = c.classifier->of_tokens ? c.residual_dropout : dropout;
   }
-  double other = 0;  // of another head
-  reader.Probability({"qa_dropout"}, &other);
+  c.span_dropout = 0.1;
+  reader.Probability({"qa_dropout"}, &c.span_dropout);
   reader.MustBeOff("sinusoidal_pos_embds", "leaving positions as they were made");
   ReadPaddingToken(reader, 0, c);
 }

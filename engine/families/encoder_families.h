@@ -1,5 +1,5 @@
-// The config.json of each encoder family, for classification: transformers' names and defaults.
-// Every key that changes the scores is honoured or refused.
+// The config.json of each encoder family: transformers' names and defaults. Every key that changes
+// the scores is honoured or refused.
 #pragma once
 
 #include "engine/families/config_reader.h"

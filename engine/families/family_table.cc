@@ -17,11 +17,21 @@ const std::vector<std::string>& OtherHeads() {
   return names;
 }
 
+// The head of a decoder that classifies texts. `stem`: prefix of class names, "Llama".
+Head ScoreHead(const std::string& stem) {
+  return {
+      stem + "ForSequenceClassification",
+      ModelTask::kClassify,
+      {"lm_head.", "embed_out.", "classifier.", "qa_outputs.", "multiple_choice_head.", "v_head."},
+      {"score."}};
+}
+
 // `stem`: prefix of class names, "Llama".
 Family LlamaLike(const std::string& stem) {
   return {.read = ReadLlama,
           .architectures = {stem + "ForCausalLM", stem + "Model"},
           .base_prefix = "model.",
+          .heads = {ScoreHead(stem)},
           .others = OtherHeads(),
           .own = {"lm_head."},
           .other_prefix = "transformer."};
@@ -78,6 +88,10 @@ Family RobertaLike(const std::string& stem, const std::string& prefix) {
                      {"lm_head.", "qa_outputs.", prefix + "pooler.", "classifier.dense.",
                       "classifier.out_proj."},
                      {"classifier."}},
+                    {stem + "ForQuestionAnswering",
+                     ModelTask::kQuestionAnswering,
+                     {"lm_head.", "classifier.", prefix + "pooler."},
+                     {"qa_outputs."}},
                     {stem + "ForMaskedLM",
                      ModelTask::kMaskedLm,
                      {"classifier.", "qa_outputs.", prefix + "pooler."},
@@ -93,6 +107,7 @@ const std::map<std::string, Family>& Families() {
         .architectures = {"GPT2LMHeadModel", "GPT2Model"},
         .base_prefix = "transformer.",
         .ignored = {".attn.bias", ".attn.masked_bias"},
+        .heads = {ScoreHead("GPT2")},
         .others = OtherHeads(),
         .own = {"lm_head."}}},
       {"llama", Llama()},
@@ -111,6 +126,7 @@ const std::map<std::string, Family>& Families() {
         .base_prefix = "gpt_neox.",
         .ignored = {".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"},
         .aliases = {{"lm_head.weight", "embed_out.weight"}},
+        .heads = {ScoreHead("GPTNeoX")},
         .others = OtherHeads(),
         .own = {"embed_out."}}},
       {"opt",
@@ -141,6 +157,10 @@ const std::map<std::string, Family>& Families() {
                    ModelTask::kClassify,
                    {"cls.", "qa_outputs.", "bert.pooler."},
                    {"classifier."}},
+                  {"BertForQuestionAnswering",
+                   ModelTask::kQuestionAnswering,
+                   {"cls.", "classifier.", "bert.pooler."},
+                   {"qa_outputs."}},
                   {"BertForMaskedLM",
                    ModelTask::kMaskedLm,
                    {"cls.seq_relationship.", "classifier.", "qa_outputs.", "bert.pooler."},
@@ -162,6 +182,11 @@ const std::map<std::string, Family>& Families() {
                    {"vocab_transform.", "vocab_layer_norm.", "vocab_projector.", "qa_outputs.",
                     "pre_classifier."},
                    {"classifier."}},
+                  {"DistilBertForQuestionAnswering",
+                   ModelTask::kQuestionAnswering,
+                   {"vocab_transform.", "vocab_layer_norm.", "vocab_projector.", "classifier.",
+                    "pre_classifier."},
+                   {"qa_outputs."}},
                   {"DistilBertForMaskedLM",
                    ModelTask::kMaskedLm,
                    {"classifier.", "pre_classifier.", "qa_outputs."},
@@ -171,7 +196,8 @@ const std::map<std::string, Family>& Families() {
         .architectures = {"ResNetModel"},
         .base_prefix = "resnet.",
         .heads = {{"ResNetForImageClassification", ModelTask::kClassifyImage, {}, {"classifier."}}},
-        .read_pictures = ReadResNet}},
+        .read_pictures = ReadResNet,
+        .task = ModelTask::kClassifyImage}},
   };
   return families;
 }
@@ -184,10 +210,10 @@ std::vector<std::string> ArchitecturesOf(const Family& family) {
 
 std::vector<ModelTask> TasksOf(const Family& family) {
   std::vector<ModelTask> tasks;
+  if (!family.architectures.empty()) tasks.push_back(family.task);
   for (const Head& head : family.heads) {
     if (!absl::c_linear_search(tasks, head.task)) tasks.push_back(head.task);
   }
-  if (tasks.empty()) tasks.push_back(family.task);
   return tasks;
 }
 

@@ -25,7 +25,8 @@ struct Head {
 struct Family {
   // Null in families of vision models.
   void (*read)(ConfigReader& reader, TransformerConfig& config);
-  // The first one is exported; the others have the same tensors, or all but the head's.
+  // The model for `task`. The first one is exported; the others have the same tensors, or all but
+  // the head's. Empty if `heads` has all architectures of the family.
   std::vector<std::string> architectures = {};
   // The prefix of tensor names that is absent in files of the model without its head.
   std::string base_prefix = "";
@@ -35,19 +36,18 @@ struct Family {
   // Other names of parameters: {name in files, name in the model}.
   std::map<std::string, std::string> aliases = {};
   bool trained = true;
-  // The heads for texts, for tokens and for masked tokens, with their architectures. Empty if the
-  // family has one head, which `architectures` names.
+  // Other heads of the family, each with its architecture.
   std::vector<Head> heads = {};
   // Files may have a parameter under its aliases as well as under its name.
   bool repeats = false;
   // Tensors that a file may have if they are all zero.
   std::vector<std::string> zeros = {};
-  // As in Head, for a family without `heads` if --task names the head.
+  // As in Head, for the model that `architectures` name, if --task names the head.
   std::vector<std::string> others = {}, own = {};
   // The prefix that files of some other heads have in place of base_prefix; "": there is none.
   std::string other_prefix = "";
   void (*read_pictures)(ConfigReader& reader, ResNetConfig& config) = nullptr;
-  ModelTask task = ModelTask::kCausalLm;  // the task of a family without `heads`
+  ModelTask task = ModelTask::kCausalLm;  // the task of the model that `architectures` name
 };
 
 // All families, by the model_type of their config.json.

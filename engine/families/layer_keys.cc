@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -110,6 +111,28 @@ void ReadPaddingToken(ConfigReader& reader, std::optional<int64_t> fallback, Tra
   if (c.padding_token && (*c.padding_token < 0 || *c.padding_token >= c.vocabulary)) {
     c.padding_token.reset();  // never in the data
   }
+}
+
+std::string ArchitectureOf(ConfigReader& reader) {
+  const json* names = reader.Find({"architectures"});
+  const bool named = names != nullptr && names->is_array() && !names->empty();
+  return named && names->front().is_string() ? names->front().get<std::string>() : "";
+}
+
+void ReadLastTokenClassifier(ConfigReader& reader, std::optional<int64_t> padding_token,
+                             TransformerConfig& c) {
+  if (!absl::EndsWith(ArchitectureOf(reader), "ForSequenceClassification")) return;
+  ReadLabels(reader, c.classifier.emplace());
+  c.classifier->of_last_token = true;
+  const json* found = reader.Find({"pad_token_id"});
+  if (found != nullptr && found->is_number_integer()) {
+    c.classifier->padding_token = found->get<int64_t>();
+  } else if (!reader.IsNull("pad_token_id")) {
+    c.classifier->padding_token = padding_token;
+  }
+  c.names.classifier = "score";
+  c.names.logits.clear();
+  c.tied = false;
 }
 
 }  // namespace spillway

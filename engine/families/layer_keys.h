@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "engine/families/config_reader.h"
 #include "engine/families/transformer_config.h"
@@ -28,5 +29,13 @@ void ReadHeadSize(ConfigReader& reader, int64_t fallback, TransformerConfig& con
 
 void ReadPaddingToken(ConfigReader& reader, std::optional<int64_t> fallback,
                       TransformerConfig& config);
+
+// The first name of `architectures`; "": there is none.
+std::string ArchitectureOf(ConfigReader& reader);
+
+// Where the architecture is a decoder's *ForSequenceClassification: labels of the last token in the
+// place of logits. `padding_token`: where the config says nothing.
+void ReadLastTokenClassifier(ConfigReader& reader, std::optional<int64_t> padding_token,
+                             TransformerConfig& config);
 
 }  // namespace spillway

@@ -26,11 +26,16 @@ std::string TaskFlags(const std::vector<ModelTask>& tasks) {
   });
 }
 
-// REQUIRES: the family has heads.
-const Head& HeadOf(const Family& family, const TransformerConfig& config) {
-  return family.heads[config.masked                                       ? 2
-                      : config.classifier && config.classifier->of_tokens ? 1
-                                                                          : 0];
+// Null for the model that `family.architectures` name.
+const Head* HeadOf(const Family& family, const ModelConfig& config) {
+  const ModelTask task = config.task();
+  const auto& classifier = config.transformer.classifier;
+  const bool of_tokens = classifier && classifier->of_tokens;
+  for (const Head& head : family.heads) {
+    const bool is_of_tokens = absl::EndsWith(head.architecture, "ForTokenClassification");
+    if (head.task == task && is_of_tokens == of_tokens) return &head;
+  }
+  return nullptr;
 }
 
 void CheckArchitecture(ConfigReader& reader, const Family& family) {
@@ -38,7 +43,7 @@ void CheckArchitecture(ConfigReader& reader, const Family& family) {
   const std::vector<std::string> architectures = ArchitecturesOf(family);
   const std::vector<ModelTask> tasks = TasksOf(family);
   // Only the architecture tells the task of an encoder.
-  const bool open = tasks.size() > 1;
+  const bool open = family.architectures.empty();
   const std::string supported =
       absl::StrCat("supported architectures: \"", absl::StrJoin(architectures, "\", \""),
                    "\"; train takes it with ", TaskFlags(tasks));
@@ -111,7 +116,7 @@ absl::StatusOr<std::string> ArchitectureFor(ConfigReader& reader, const Family& 
   const std::vector<std::string> known = tasks.size() == 1 ? ArchitecturesOf(family) : meant;
   const json* said = reader.Find({"architectures"});
   const bool names_one = said != nullptr && said->is_array() && !said->empty();
-  if (!names_one && tasks.size() == 1) return "";
+  if (!names_one && !family.architectures.empty() && task == family.task) return "";
   const bool is_meant = names_one && absl::c_any_of(known, [&](const std::string& name) {
                           return said->front() == json(name);
                         });
@@ -224,6 +229,7 @@ absl::StatusOr<ModelConfig> WithUntiedLogits(const ModelConfig& config) {
 ModelTask ModelConfig::task() const {
   if (resnet) return ModelTask::kClassifyImage;
   if (transformer.classifier) return ModelTask::kClassify;
+  if (transformer.finds_spans) return ModelTask::kQuestionAnswering;
   return transformer.masked ? ModelTask::kMaskedLm : Families().at(transformer.model_type).task;
 }
 
@@ -317,10 +323,9 @@ TensorNames TensorNamesOf(const ModelConfig& config) {
   if (config.resnet) AddBuffers(*config.resnet, names);
   names.base_prefix = family.base_prefix;
   names.ignored.assign(family.ignored.begin(), family.ignored.end());
-  if (!family.heads.empty()) {
-    const Head& head = HeadOf(family, config.transformer);
-    names.other_heads.assign(head.others.begin(), head.others.end());
-    names.new_head.assign(head.own.begin(), head.own.end());
+  if (const Head* head = HeadOf(family, config)) {
+    names.other_heads.assign(head->others.begin(), head->others.end());
+    names.new_head.assign(head->own.begin(), head->own.end());
   } else if (config.other_head) {
     names.other_heads = family.others;
     names.new_head = family.own;
@@ -336,7 +341,7 @@ TensorNames TensorNamesOf(const ModelConfig& config) {
     names.aliases[ours.other_logits_bias] = ours.logits_bias;
     names.repeats.insert(ours.other_logits_bias);
   }
-  if (!config.transformer.classifier) names.head = ours.logits;
+  if (config.shape.has_logits()) names.head = ours.logits;
   if (config.transformer.tied) names.tied_to = config.transformer.names.tokens;
   if (config.untied) names.untied_from = config.transformer.names.tokens;
   return names;
@@ -344,7 +349,7 @@ TensorNames TensorNamesOf(const ModelConfig& config) {
 
 std::set<std::string> ParametersByToken(const TransformerConfig& config) {
   std::set<std::string> names = {config.names.tokens};
-  if (config.classifier) return names;
+  if (config.classifier || config.finds_spans) return names;
   if (!config.tied) names.insert(config.names.logits);
   if (config.masked) names.insert(config.names.logits_bias);
   return names;
@@ -359,13 +364,14 @@ json ExportedConfig(const ModelConfig& config) {
     }
   }
   const Family& family = Families().at(config.transformer.model_type);
-  if (family.heads.empty()) {
+  const Head* const head = HeadOf(family, config);
+  if (head == nullptr) {
     // The given one may be the model's without its head.
     json& said = out["architectures"];
     if (!said.is_array() || said.empty()) said = json::array({family.architectures.front()});
-  } else if (const std::string& name = HeadOf(family, config.transformer).architecture;
-             !absl::c_linear_search(out.value("architectures", json::array()), json(name))) {
-    out["architectures"] = json::array({name});
+  } else if (!absl::c_linear_search(out.value("architectures", json::array()),
+                                    json(head->architecture))) {
+    out["architectures"] = json::array({head->architecture});
   }
   out.erase("quantization_config");  // exports are not quantised
   const ClassifierConfig* const classifier = config.classifier();

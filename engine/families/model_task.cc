@@ -6,9 +6,13 @@ namespace spillway {
 
 const std::vector<std::pair<std::string, ModelTask>>& ModelTasks() {
   static const auto& tasks = *new std::vector<std::pair<std::string, ModelTask>>{
-      {"causal-lm", ModelTask::kCausalLm},    {"seq2seq", ModelTask::kSeq2Seq},
-      {"transcribe", ModelTask::kTranscribe}, {"classify", ModelTask::kClassify},
-      {"masked-lm", ModelTask::kMaskedLm},    {"classify-image", ModelTask::kClassifyImage}};
+      {"causal-lm", ModelTask::kCausalLm},
+      {"seq2seq", ModelTask::kSeq2Seq},
+      {"transcribe", ModelTask::kTranscribe},
+      {"classify", ModelTask::kClassify},
+      {"question-answering", ModelTask::kQuestionAnswering},
+      {"masked-lm", ModelTask::kMaskedLm},
+      {"classify-image", ModelTask::kClassifyImage}};
   return tasks;
 }
 

@@ -7,7 +7,15 @@
 
 namespace spillway {
 
-enum class ModelTask { kCausalLm, kSeq2Seq, kTranscribe, kClassify, kMaskedLm, kClassifyImage };
+enum class ModelTask {
+  kCausalLm,
+  kSeq2Seq,
+  kTranscribe,
+  kClassify,
+  kQuestionAnswering,
+  kMaskedLm,
+  kClassifyImage
+};
 
 // All tasks with their names: "causal-lm", ...
 const std::vector<std::pair<std::string, ModelTask>>& ModelTasks();

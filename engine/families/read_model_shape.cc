@@ -59,6 +59,7 @@ bool IsBareBert(const JsonDocument& document, const std::string& pointer) {
   }
   return *names != json::array({"BertForSequenceClassification"}) &&
          *names != json::array({"BertForTokenClassification"}) &&
+         *names != json::array({"BertForQuestionAnswering"}) &&
          *names != json::array({"BertForMaskedLM"});
 }
 

@@ -58,7 +58,6 @@ LinearWeight LinearFormOf(const TransformerParameter& parameter, const Transform
     case ParameterRole::kDown:
     case ParameterRole::kProjectOut:
     case ParameterRole::kPooler:
-    case ParameterRole::kClassifier:
     case ParameterRole::kTransform:
     case ParameterRole::kCrossQuery:
     case ParameterRole::kCrossKey:
@@ -66,6 +65,8 @@ LinearWeight LinearFormOf(const TransformerParameter& parameter, const Transform
     case ParameterRole::kCrossOutput:
       if (parameter.is_bias) return LinearWeight::kNone;
       return config.conv1d ? LinearWeight::kInOut : LinearWeight::kOutIn;
+    case ParameterRole::kClassifier:  // transformers' Linear in every family
+      return parameter.is_bias ? LinearWeight::kNone : LinearWeight::kOutIn;
     default:
       return LinearWeight::kNone;
   }
@@ -209,8 +210,19 @@ std::vector<TransformerParameter> TransformParameters(const TransformerConfig& c
 std::vector<TransformerParameter> ClassifierParameters(const TransformerConfig& c) {
   UnitParameters unit(c, "");
   const auto labels = static_cast<int64_t>(c.classifier->labels.size());
+  if (c.classifier->of_last_token) {
+    unit.Norm(ParameterRole::kFinalNorm, c.names.final_norm, c.hidden);
+    unit.Matrix(ParameterRole::kClassifier, c.names.classifier + ".weight", {labels, c.hidden});
+    return unit.Take();
+  }
   unit.Project(ParameterRole::kPooler, c.names.pooler, c.hidden, c.hidden, true);
   unit.Project(ParameterRole::kClassifier, c.names.classifier, c.hidden, labels, true);
+  return unit.Take();
+}
+
+std::vector<TransformerParameter> SpanParameters(const TransformerConfig& c) {
+  UnitParameters unit(c, "");
+  unit.Project(ParameterRole::kClassifier, c.names.classifier, c.hidden, 2, true);
   return unit.Take();
 }
 
@@ -253,6 +265,9 @@ std::vector<TransformerUnit> UnitsOf(const TransformerConfig& config) {
   if (config.classifier) {
     units.push_back({TransformerUnitKind::kClassifier, "classifier", ClassifierParameters(config)});
     units.push_back({TransformerUnitKind::kLoss, "loss", {}});
+  } else if (config.finds_spans) {
+    units.push_back({TransformerUnitKind::kSpans, "spans", SpanParameters(config)});
+    units.push_back({TransformerUnitKind::kLoss, "loss", {}});
   } else {
     if (config.masked) {
       units.push_back({TransformerUnitKind::kTransform, "transform", TransformParameters(config)});
@@ -280,9 +295,10 @@ ModelShape ShapeOf(const TransformerConfig& config) {
   shape.gated_mlp = config.gated;
   shape.causal = config.causal;
   shape.masked = config.masked;
-  if (config.classifier)
+  if (config.classifier || config.finds_spans)
     shape.classifier = config.names.classifier.substr(0, config.names.classifier.find('.'));
   shape.labels_tokens = config.classifier && config.classifier->of_tokens;
+  shape.finds_spans = config.finds_spans;
   shape.tied = config.tied;
   int tokens = -1;  // the unit with the token embedding: the first that reads tokens
   for (const TransformerUnit& one : UnitsOf(config)) {

@@ -150,8 +150,12 @@ struct TransformerConfig {
   // embedding that is added to its tokens'; 0: no segment embeddings.
   int64_t token_types = 0;
 
-  // Set in encoders that classify: the head is a classifier in place of logits.
+  // Set in models that classify: the head is a classifier in place of logits.
   std::optional<ClassifierConfig> classifier;
+  // True in encoders that answer questions with a part of the text: in place of logits the head
+  // scores each token as the first and as the last of the answer, classifier(drop(x)).
+  bool finds_spans = false;
+  double span_dropout = 0;  // drop
   // True in masked language models: the logits of the masked tokens are computed from
   // N(act(transform(x))).
   bool masked = false;
@@ -234,6 +238,7 @@ enum class TransformerUnitKind {
   kLayer,
   kNorm,
   kClassifier,
+  kSpans,
   kTransform,
   kHead,
   kLoss,
@@ -250,7 +255,7 @@ struct TransformerUnit {
 };
 
 // The units in the order in which they compute. One stack: "embedding", "h.0" .. "h.N-1", then
-// "head", "transform" and "head", or "classifier" and "loss" (without parameters). An
+// "head", "transform" and "head", or "classifier" or "spans" and "loss" (without parameters). An
 // encoder-decoder: both stacks' units with the prefixes "encoder." and "decoder.", among them
 // "bias" before an embedding with relative positions and "norm" after the layers if norm_is_unit;
 // then "head".

@@ -2,6 +2,7 @@
 
 #include "engine/layers/activation.h"
 #include "engine/layers/transformer_part.h"
+#include "engine/torch/text_batch.h"
 
 namespace spillway {
 namespace {
@@ -22,15 +23,34 @@ class ClassifierUnit : public Unit, TransformerPart {
   Tensor Forward(const UnitContext& context, const Parameters& p, const Tensor& x) const override {
     const ClassifierConfig& classifier = *config_.classifier;
     if (classifier.of_tokens) {
-      return Project(context, p, ParameterRole::kClassifier,
-                     context.Dropout(x, classifier.dropout, kPooledSite));
+      return Score(context, p, context.Dropout(x, classifier.dropout, kPooledSite));
+    }
+    if (classifier.of_last_token) {
+      return Score(context, p, Normalise(p, ParameterRole::kFinalNorm, LastOf(context, x)));
     }
     const Tensor first =
         context.Dropout(x.select(1, 0).contiguous(), classifier.input_dropout, kInputSite);
     const Tensor pooled =
         Activate(classifier.activation, Project(context, p, ParameterRole::kPooler, first));
-    return Project(context, p, ParameterRole::kClassifier,
-                   context.Dropout(pooled, classifier.dropout, kPooledSite));
+    return Score(context, p, context.Dropout(pooled, classifier.dropout, kPooledSite));
+  }
+
+ private:
+  Tensor Score(const UnitContext& context, const Parameters& p, const Tensor& x) const {
+    return context.Linear(x, Weight(p, ParameterRole::kClassifier),
+                          Bias(p, ParameterRole::kClassifier));
+  }
+
+  // [samples, D], of each text's last token that is not the padding token; of a text of nothing
+  // else the first one, as transformers has it.
+  Tensor LastOf(const UnitContext& context, const Tensor& x) const {
+    Tensor counts = context.field(kVisibleField);
+    if (const auto padding = config_.classifier->padding_token) {
+      counts = counts.logical_and(context.batch()->inputs.ne(*padding));
+    }
+    const Tensor positions = torch::arange(x.size(1), counts.options().dtype(torch::kInt64));
+    const Tensor last = (positions * counts).argmax(1).view({-1, 1, 1});
+    return x.gather(1, last.expand({-1, -1, x.size(2)})).squeeze(1);
   }
 };
 

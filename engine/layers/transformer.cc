@@ -12,6 +12,7 @@
 #include "engine/layers/masked_head.h"
 #include "engine/layers/relative_bias.h"
 #include "engine/layers/rotary.h"
+#include "engine/layers/span_head.h"
 #include "engine/layers/speech_embedding.h"
 #include "engine/layers/transformer_part.h"
 #include "engine/torch/text_batch.h"
@@ -408,6 +409,9 @@ absl::StatusOr<Model> BuildTransformer(const TransformerConfig& config) {
       case TransformerUnitKind::kClassifier:
         model.units.push_back(NewClassifierUnit(stack, unit));
         break;
+      case TransformerUnitKind::kSpans:
+        model.units.push_back(NewSpanUnit(stack, unit));
+        break;
       case TransformerUnitKind::kTransform:
         model.units.push_back(NewTransformUnit(stack, unit));
         break;
@@ -419,7 +423,7 @@ absl::StatusOr<Model> BuildTransformer(const TransformerConfig& config) {
         }
         break;
       case TransformerUnitKind::kLoss:
-        model.loss = NewLabelLoss(*config.classifier);
+        model.loss = config.finds_spans ? NewSpanLoss() : NewLabelLoss(*config.classifier);
         break;
     }
     if (unit.in_encoder) encoder_unit = number;

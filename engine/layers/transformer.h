@@ -1,5 +1,5 @@
 // The model of a TransformerConfig: units "embedding", "h.0" .. "h.N-1" and the loss unit "head" of
-// a language model, or "classifier" and the loss unit "loss" of an encoder. Parameters have
+// a language model, or "classifier" or "spans" and the loss unit "loss". Parameters have
 // transformers' names and shapes, so trained weights load there.
 //
 //   embedding   rows of the tokens, with learned positions where there are; inputs [samples, T]
@@ -10,8 +10,9 @@
 //               cross-entropy
 //   norm        the final norm, of models that have an encoder and a decoder
 //   bias        engine/layers/relative_bias.h
-//   classifier  scores of labels from the first position; [samples, T, D] -> [samples, labels]
-//   loss        engine/layers/label_loss.h
+//   classifier  engine/layers/classifier.h
+//   spans       engine/layers/span_head.h
+//   loss        engine/layers/label_loss.h, or engine/layers/span_head.h
 //
 // With an encoder, the decoder attends to the output of the encoder's last unit, a value; batches
 // have the fields of engine/torch/text_batch.h for both.

@@ -28,21 +28,23 @@ struct ModelShape {
   bool gated_mlp = false;  // three matrices instead of two
   int64_t experts = 1;     // MLPs of a layer, and how many of them a token passes
   int64_t experts_used = 1;
-  bool causal = true;  // the model ends in logits over the vocabulary
+  bool causal = true;  // a token attends to those before it alone
   // An encoder-decoder: about half of the layers are the encoder's.
   bool has_encoder = false;
   int64_t heard_positions = 0;  // encoder positions of an audio input; 0: no audio
   bool sees = false;            // the input is pictures
-  // The module that scores labels; "": the model does not classify.
+  // The module that scores labels, or tokens of answers; "": there is none.
   std::string classifier = "";
   bool labels_tokens = false;  // labels are of tokens, not of texts
+  bool finds_spans = false;    // answers to questions, parts of the text
   bool masked = false;         // a masked language model
   bool tied = false;           // logits are computed with the token embedding
   // Other names that transformers has for the parameter `tied_to`: tied logits, shared embeddings.
   std::vector<std::string> tied_names = {};
   std::string tied_to = "";
   std::set<std::string> frozen = {};  // parameters that are never trained
-  bool has_logits() const { return causal || masked; }
+  // Whether the model ends in logits over the vocabulary.
+  bool has_logits() const { return (causal || masked) && classifier.empty(); }
 
   // The units: "embedding", "h.0" .. "h.N-1", and "head" or "pooler" with the loss.
   ModelDescription model;

@@ -10,6 +10,7 @@ const Task* Seq2Seq();
 const Task* Transcribe();
 const Task* ClassifyTexts();
 const Task* ClassifyWords();
+const Task* QuestionAnswering();
 const Task* MaskedLm();
 const Task* ClassifyPictures();
 

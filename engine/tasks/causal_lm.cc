@@ -211,7 +211,8 @@ class CausalLmTask : public GeneratingTask {
   const char* model_does() const override { return "is a language model"; }
   bool Fits(const ModelConfig& model) const override {
     const TransformerConfig& transformer = model.transformer;
-    return !model.resnet && !transformer.encoder && !transformer.classifier && !transformer.masked;
+    return !model.resnet && !transformer.encoder && !transformer.classifier &&
+           !transformer.finds_spans && !transformer.masked;
   }
 
   absl::Status CheckFile(absl::string_view flag, const std::string& path,

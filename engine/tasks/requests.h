@@ -8,6 +8,7 @@
 
 #include "engine/data/labelled_text.h"
 #include "engine/numeric/dtype.h"
+#include "engine/options/question_options.h"
 #include "engine/options/sampling_options.h"
 #include "engine/tokenizers/speech_tokens.h"
 
@@ -48,6 +49,7 @@ struct PredictRequest : TextRequest {
   std::vector<std::string> files;     // all of --data; `data` is the first
   TextKeys text_keys;                 // keys of texts to classify
   std::optional<int64_t> max_length;  // largest number of an encoder's tokens; none: its positions
+  QuestionOptions questions;          // for models that answer questions
   int batch = 8;
 };
 

@@ -10,9 +10,9 @@
 namespace spillway {
 
 const std::vector<const Task*>& Tasks() {
-  static const auto& tasks =
-      *new std::vector<const Task*>{CausalLm(),      Seq2Seq(),  Transcribe(),      ClassifyTexts(),
-                                    ClassifyWords(), MaskedLm(), ClassifyPictures()};
+  static const auto& tasks = *new std::vector<const Task*>{
+      CausalLm(),      Seq2Seq(),           Transcribe(), ClassifyTexts(),
+      ClassifyWords(), QuestionAnswering(), MaskedLm(),   ClassifyPictures()};
   return tasks;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,10 @@ class TaskData {
   // read (--sample-prompts). Null: none.
   virtual TextMaker* compared_texts() const { return nullptr; }
   virtual SampleWriter* sample_texts() const { return nullptr; }
+
+  // The model's loss with measures of the held-out data, if these need more than its labels. Null:
+  // the model's own.
+  virtual std::shared_ptr<const LossUnit> measured_loss() const { return nullptr; }
 
   // Tokens that end texts or turns in the data, and that a language model learns.
   virtual std::vector<int64_t> LearntEnds() const { return {}; }

@@ -7,10 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "engine/base/model_file.h"
 #include "engine/base/strict_json.h"
 #include "engine/base/utf8_repair.h"
@@ -18,6 +20,7 @@
 #include "engine/tokenizers/declared_tokens.h"
 #include "engine/tokenizers/model_stage.h"
 #include "engine/tokenizers/token_decoder.h"
+#include "engine/tokenizers/traced_text.h"
 #include "io/base/check.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
@@ -30,26 +33,73 @@ namespace {
 
 constexpr absl::string_view kWordBegin = "\u2581";  // SentencePiece's space
 
-class PipelineEncoder : public TextEncoder {
+// The stages before the model's, and the first of all.
+class StagesBefore {
  public:
-  PipelineEncoder(absl::string_view source, const TokenizerParts& parts, const AddedTokenSet& raw,
-                  const AddedTokenSet& normalized)
-      : source_(source), words_(parts.model.get()) {
-    first_ = &words_;
+  // All outlive it.
+  StagesBefore(TextStage* last, const TokenizerParts& parts, const AddedTokenSet& raw,
+               const AddedTokenSet& normalized, const uint64_t* given_bytes)
+      : first_(last) {
     const auto put_before = [&](std::unique_ptr<TextStage> stage) {
       first_ = stage.get();
       stages_.push_back(std::move(stage));
     };
     for (auto make = parts.pre_tokenizers.rbegin(); make != parts.pre_tokenizers.rend(); ++make) {
-      put_before((*make)(first_, &given_bytes_));
+      put_before((*make)(first_, given_bytes));
     }
     if (!normalized.empty()) put_before(std::make_unique<AddedTokenStage>(&normalized, first_));
     for (auto rewrite = parts.normalizers.rbegin(); rewrite != parts.normalizers.rend();
          ++rewrite) {
-      put_before(std::make_unique<RewriteStage>(*rewrite, first_, &given_bytes_));
+      put_before(std::make_unique<RewriteStage>(*rewrite, first_, given_bytes));
     }
     if (!raw.empty()) put_before(std::make_unique<AddedTokenStage>(&raw, first_));
   }
+
+  TextStage* first() { return first_; }
+
+ private:
+  TextStage* first_;
+  std::vector<std::unique_ptr<TextStage>> stages_;
+};
+
+// In the place of the model's stage: words as they come, and the added tokens between them.
+class WordCollector : public TextStage {
+ public:
+  struct Part {
+    std::string word;  // "": a token
+    uint32_t token = kNoToken;
+  };
+
+  absl::Status Text(absl::string_view piece) override {
+    absl::StrAppend(&word_, piece);
+    return absl::OkStatus();
+  }
+  absl::Status EndSegment() override {
+    if (!word_.empty()) parts_.push_back({std::exchange(word_, ""), kNoToken});
+    return absl::OkStatus();
+  }
+  absl::Status Token(uint32_t token) override {
+    parts_.push_back({"", token});
+    return absl::OkStatus();
+  }
+  void Continue() override {}
+  void Reset() override {}
+
+  const std::vector<Part>& parts() const { return parts_; }
+
+ private:
+  std::string word_;
+  std::vector<Part> parts_;
+};
+
+class PipelineEncoder : public TextEncoder {
+ public:
+  PipelineEncoder(absl::string_view source, const TokenizerParts& parts, const AddedTokenSet& raw,
+                  const AddedTokenSet& normalized)
+      : source_(source),
+        words_(parts.model.get()),
+        before_(&words_, parts, raw, normalized, &given_bytes_),
+        first_(before_.first()) {}
 
   absl::Status Encode(absl::string_view piece, std::vector<uint32_t>* tokens) override {
     words_.AppendTo(tokens);
@@ -97,8 +147,8 @@ class PipelineEncoder : public TextEncoder {
   std::string recent_;         // its last bytes...
   uint64_t recent_begin_ = 0;  // ... starting at this one
   ModelStage words_;
-  std::vector<std::unique_ptr<TextStage>> stages_;
-  TextStage* first_;
+  StagesBefore before_;
+  TextStage* const first_;
 };
 
 class PipelineTokenizer : public Tokenizer {
@@ -158,6 +208,23 @@ class PipelineTokenizer : public Tokenizer {
     return std::make_unique<PipelineEncoder>(source, parts_, raw_, normalized_);
   }
 
+  absl::StatusOr<std::vector<TokenSpan>> EncodeSpans(absl::string_view text) const override {
+    SPILLWAY_CHECK(parts_.model != nullptr);
+    WordCollector words;
+    const uint64_t given_bytes = text.size();
+    StagesBefore before(&words, parts_, raw_, normalized_, &given_bytes);
+    RETURN_IF_ERROR(before.first()->Text(text));
+    RETURN_IF_ERROR(before.first()->EndSegment());
+    for (const bool keeps_marks : {false, true}) {
+      ASSIGN_OR_RETURN(TracedText traced, TracedText::Make(parts_.normalizers, text, keeps_marks));
+      ASSIGN_OR_RETURN(const auto spans, SpansIn(traced, words.parts()));
+      if (spans) return *spans;
+    }
+    return absl::UnimplementedError(
+        absl::StrCat("the tokenizer (", kind(),
+                     ") has a normalizer whose tokens cannot be found in the text again"));
+  }
+
   absl::StatusOr<std::string> Decode(absl::Span<const int64_t> tokens) const override {
     std::vector<std::string> written;
     for (const int64_t token : tokens) {
@@ -214,6 +281,53 @@ class PipelineTokenizer : public Tokenizer {
   }
 
  private:
+  // None where one is not in the text.
+  absl::StatusOr<std::optional<std::vector<TokenSpan>>> SpansIn(
+      TracedText& text, const std::vector<WordCollector::Part>& parts) const {
+    const std::unique_ptr<WordEncoder> model = parts_.model->NewEncoder();
+    std::vector<TokenSpan> spans;
+    for (const WordCollector::Part& part : parts) {
+      std::vector<uint32_t> tokens = {part.token};
+      std::string written;
+      if (part.word.empty()) {
+        ASSIGN_OR_RETURN(written, RewriteAll(parts_.normalizers, parts_.tokens[part.token]));
+      } else {
+        tokens.clear();
+        RETURN_IF_ERROR(model->Encode(part.word, &tokens));
+        written = decodes_one_by_one() ? FromByteAlphabet(part.word).value_or(part.word)
+                                       : absl::StrReplaceAll(part.word, {{kWordBegin, " "}});
+      }
+      if (!text.Find(written)) return std::nullopt;
+      // Of an unknown word, whose tokens write something else, each has it all.
+      const std::vector<size_t> ends = EndsInWord(written, tokens);
+      const size_t added = written.size() - text.found_bytes();  // a space before it
+      const auto in_text = [&](size_t at) { return at < added ? 0 : at - added; };
+      for (size_t i = 0; i < tokens.size(); ++i) {
+        const bool known = !ends.empty();
+        const auto [begin, end] = text.PlaceOf(known && i > 0 ? in_text(ends[i - 1]) : 0,
+                                               known ? in_text(ends[i]) : text.found_bytes());
+        spans.push_back({tokens[i], begin, end});
+      }
+    }
+    return spans;
+  }
+
+  // Where each token of a word ends in it; empty where they do not write it.
+  std::vector<size_t> EndsInWord(absl::string_view word,
+                                 const std::vector<uint32_t>& tokens) const {
+    std::vector<size_t> ends;
+    size_t at = 0;
+    for (const uint32_t token : tokens) {
+      std::string text = TextOf(token);
+      absl::string_view piece = text;
+      if (at > 0 && parts_.kind == "wordpiece") absl::ConsumePrefix(&piece, "##");
+      if (!absl::StartsWith(word.substr(at), piece)) return {};
+      at += piece.size();
+      ends.push_back(at);
+    }
+    return at == word.size() ? ends : std::vector<size_t>();
+  }
+
   static std::vector<AddedToken> AddedOf(const TokenizerParts& parts, bool normalized) {
     std::vector<AddedToken> tokens;
     for (const AddedToken& token : parts.added) {

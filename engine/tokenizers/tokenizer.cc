@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "engine/tokenizers/traced_text.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
@@ -51,6 +52,20 @@ class ByteTokenizer : public Tokenizer {
 absl::StatusOr<std::vector<int64_t>> Tokenizer::Encode(absl::string_view text) const {
   ASSIGN_OR_RETURN(Beginning whole, EncodeBeginning(text, INT64_MAX));
   return std::move(whole.tokens);
+}
+
+absl::StatusOr<std::vector<TokenSpan>> Tokenizer::EncodeSpans(absl::string_view text) const {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> tokens, Encode(text));
+  ASSIGN_OR_RETURN(TracedText traced, TracedText::Make({}, text, /*keeps_marks=*/false));
+  std::vector<TokenSpan> spans;
+  for (const int64_t token : tokens) {
+    if (!traced.Find(TextOf(token))) {
+      return absl::UnimplementedError("the tokens cannot be found in the text");
+    }
+    const auto [begin, end] = traced.PlaceOf(0, traced.found_bytes());
+    spans.push_back({token, begin, end});
+  }
+  return spans;
 }
 
 absl::StatusOr<Tokenizer::Beginning> Tokenizer::EncodeBeginning(absl::string_view text,

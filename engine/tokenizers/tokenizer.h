@@ -34,6 +34,12 @@ class TextEncoder {
   virtual void Continue() {}
 };
 
+// A token of a text, and the bytes of the text that it stands for.
+struct TokenSpan {
+  int64_t token = 0;
+  size_t begin = 0, end = 0;
+};
+
 // Immutable except for ForgetEncoding: any thread.
 class Tokenizer {
  public:
@@ -99,6 +105,12 @@ class Tokenizer {
 
   // Encodes a whole text without added tokens, like add_special_tokens=False.
   absl::StatusOr<std::vector<int64_t>> Encode(absl::string_view text) const;
+
+  // Encode with the place of each token: whole characters, without spaces around them, like the
+  // trimmed offsets of Hugging Face's tokenizers. Every token of an unknown word has the place of
+  // the word. kUnimplemented if normalizers rewrite the text so that its tokens cannot be found in
+  // it. REQUIRES: valid UTF-8.
+  virtual absl::StatusOr<std::vector<TokenSpan>> EncodeSpans(absl::string_view text) const;
 
   // The first tokens of a text, at most `most`, and the total number: all tokens of a long text
   // would take far more memory than it.

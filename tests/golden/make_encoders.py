@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes encoders.json from transformers: what small encoders compute that classify texts or their
-tokens, or find masked ones.
+tokens, answer questions, or find masked tokens, and decoders that classify texts.
 
     make_encoders.py > encoders.json
 
@@ -38,6 +38,31 @@ def tokens(config):
         config["architectures"][0].replace("SequenceClass", "TokenClass")]}
 
 
+def spans(config):
+    """Questions: two scores of each token."""
+    without = {key: value for key, value in config.items() if key not in LABELS}
+    return without | {"architectures": [
+        config["architectures"][0].replace("SequenceClassification", "QuestionAnswering")]}
+
+
+# The first text ends in this token, and so the one before it counts.
+PADDING = 45
+
+
+def decoder(model_type, name, config):
+    return {"model_type": model_type, "architectures": [name + "ForSequenceClassification"],
+            "vocab_size": VOCABULARY, "pad_token_id": PADDING, "bos_token_id": None,
+            "eos_token_id": None} | config | LABELS
+
+
+LLAMA = {"hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "intermediate_size": 40, "max_position_embeddings": 64}
+GPT2 = {"n_embd": 24, "n_layer": 3, "n_head": 4, "n_inner": 40, "n_positions": 16,
+        "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+NEOX = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4,
+        "intermediate_size": 40, "max_position_embeddings": 64}
+
+
 def masked(config):
     name = config["architectures"][0].replace("ForSequenceClassification", "ForMaskedLM")
     without = {key: value for key, value in config.items() if key not in LABELS}
@@ -72,6 +97,21 @@ VARIANTS = {
     "data2vec_text_masked": masked(DATA2VEC) | {"hidden_act": "gelu_new"},
     "distilbert_masked": masked(DISTILBERT) | {"activation": "relu"},
     "distilbert_masked_untied": masked(DISTILBERT) | {"tie_word_embeddings": False},
+    "bert_spans": spans(BERT),
+    "roberta_spans": spans(ROBERTA) | {"pad_token_id": 3, "type_vocab_size": 2},
+    "xlm_roberta_spans": spans(XLM),
+    "distilbert_spans": spans(DISTILBERT) | {"qa_dropout": 0.0},
+    "llama_texts": decoder("llama", "Llama", LLAMA),
+    "llama_multi_label": decoder("llama", "Llama", LLAMA | {
+        "problem_type": "multi_label_classification", "tie_word_embeddings": True}),
+    "qwen2_texts": decoder("qwen2", "Qwen2", LLAMA),
+    "qwen3_one_number": decoder("qwen3", "Qwen3", LLAMA | {"head_dim": 8}) | NUMBER,
+    "mistral_three_numbers": decoder("mistral", "Mistral", LLAMA | {
+        "problem_type": "regression", "sliding_window": 5, "head_dim": 6}),
+    "phi3_texts": decoder("phi3", "Phi3", LLAMA),
+    "gpt2_texts": decoder("gpt2", "GPT2", GPT2),
+    "gpt2_one_number": decoder("gpt2", "GPT2", GPT2 | {"pad_token_id": 0}) | NUMBER,
+    "neox_texts": decoder("gpt_neox", "GPTNeoX", NEOX),
 }
 
 
@@ -94,6 +134,18 @@ def of_tokens(config) -> bool:
     return not config["architectures"][0].endswith("SequenceClassification")
 
 
+def finds_spans(config) -> bool:
+    return config["architectures"][0].endswith("QuestionAnswering")
+
+
+def span(i: int) -> list:
+    """The first and the last token of an answer; every thirteenth lies outside of its text."""
+    if i % 13 == 4:
+        return [LENGTH, LENGTH]
+    first = i * 3 % len(text(i))
+    return [first, min(len(text(i)) - 1, first + i % 3)]
+
+
 def label(config, i: int):
     if of_tokens(config):
         return token_labels(config, i, LENGTH)
@@ -112,9 +164,13 @@ def batch(config, padding, samples):
     pad = [LENGTH - len(t) for t in texts]
     kinds = config.get("type_vocab_size", 2)
     made = {"input_ids": torch.tensor([t + [padding] * p for t, p in zip(texts, pad)]),
-            "attention_mask": torch.tensor([[1] * len(t) + [0] * p for t, p in zip(texts, pad)]),
-            "labels": torch.tensor([label(config, i) for i in samples])}
-    if config["model_type"] != "distilbert":
+            "attention_mask": torch.tensor([[1] * len(t) + [0] * p for t, p in zip(texts, pad)])}
+    if finds_spans(config):
+        made["start_positions"], made["end_positions"] = torch.tensor(
+            [span(i) for i in samples]).unbind(1)
+    else:
+        made["labels"] = torch.tensor([label(config, i) for i in samples])
+    if config["model_type"] != "distilbert" and "bos_token_id" not in config:
         made["token_type_ids"] = torch.tensor(
             [[int(j >= len(t) // 2 and j < len(t) and kinds > 1) for j in range(LENGTH)]
              for t in texts])
@@ -144,6 +200,8 @@ def build(config):
 
 
 def labels_in(made) -> int:
+    if "start_positions" in made:
+        return int((made["start_positions"] < LENGTH).sum())
     return int((made["labels"] != -100).sum())
 
 
@@ -159,7 +217,10 @@ def training_losses(config):
     return train(adamw(model.parameters()), STEPS, losses, clip=1.0)
 
 
-def of_labelled(config, logits):
+def of_labelled(config, out):
+    if finds_spans(config):
+        return torch.stack([out.start_logits, out.end_logits], 1)
+    logits = out.logits
     if not of_tokens(config):
         return logits
     labels = torch.tensor([label(config, i) for i in range(6)])
@@ -173,7 +234,7 @@ def measure(config):
     return {
         "config": config,
         "loss": out.loss.item(),
-        "logits": rounded(of_labelled(config, out.logits)),
+        "logits": rounded(of_labelled(config, out)),
         "gradients": gradients(named),
         "losses": training_losses(config),
     }

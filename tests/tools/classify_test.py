@@ -316,9 +316,9 @@ class ClassifyTest(CliTest):
         asked = run("predict", "--model", self.output, "--data", self.data, "--out",
                     self.path("answers.jsonl"), "--tokenizer", "bytes", "--num-beams", 4)
         self.assert_run(asked, 2, "--num-beams", "for models that make texts")
-        self.write("model-in/config.json", BERT | {"architectures": ["BertForQuestionAnswering"]})
+        self.write("model-in/config.json", BERT | {"architectures": ["BertForMultipleChoice"]})
         self.begin_afresh()
-        self.assert_run(self.classify(), 2, "BertForQuestionAnswering", "BertForMaskedLM")
+        self.assert_run(self.classify(), 2, "BertForMultipleChoice", "BertForMaskedLM")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-// Every family and task of encoders against transformers: the numbers of
-// tests/golden/make_encoders.py, whose weights, texts and labels follow the formulas here and
-// there.
+// Every family and task of encoders, and decoders that classify texts, against transformers: the
+// numbers of tests/golden/make_encoders.py, whose weights, texts and labels follow the formulas
+// here and there.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -42,6 +42,13 @@ std::vector<int64_t> TokenLabelsOf(const TransformerConfig& config, int64_t samp
   return labels;
 }
 
+// The first and the last token of an answer; every thirteenth lies outside of its text.
+std::vector<int64_t> SpanOf(int64_t sample, int64_t length) {
+  if (sample % 13 == 4) return {kIgnoredLabel, kIgnoredLabel};
+  const int64_t first = sample * 3 % length;
+  return {first, std::min(length - 1, first + sample % 3)};
+}
+
 class GoldenTexts : public Dataset {
  public:
   explicit GoldenTexts(const TransformerConfig& config) : config_(config) {}
@@ -51,6 +58,7 @@ class GoldenTexts : public Dataset {
     std::vector<EncodedText> texts;
     std::vector<float> labels;
     std::vector<std::vector<int64_t>> of_tokens;
+    std::vector<int64_t> spans;
     for (const int64_t i : samples) {
       EncodedText& text = texts.emplace_back();
       const int64_t length = 3 + i * 5 % 10;
@@ -58,13 +66,20 @@ class GoldenTexts : public Dataset {
         text.tokens.push_back((i * 37 + j * j * 7 + j * 3 + 11) % kGoldenWords);
         text.types.push_back(j >= length / 2 && config_.token_types > 1);
       }
-      if (LabelsTokens()) {
+      if (config_.finds_spans) {
+        const std::vector<int64_t> span = SpanOf(i, length);
+        spans.insert(spans.end(), span.begin(), span.end());
+      } else if (LabelsTokens()) {
         of_tokens.push_back(TokenLabelsOf(config_, i, length));
       } else {
         for (const float label : LabelsOf(*config_.classifier, i)) labels.push_back(label);
       }
     }
     Batch batch = BatchOfTexts(texts, kGoldenTextLength, config_.padding_token.value_or(0));
+    if (config_.finds_spans) {
+      batch.labels = torch::tensor(spans).view({-1, 2});
+      return batch;
+    }
     if (LabelsTokens()) {
       batch.labels = LabelsOfTokens(of_tokens, kGoldenTextLength);
       return batch;
@@ -74,7 +89,9 @@ class GoldenTexts : public Dataset {
     return batch;
   }
   std::string fingerprint() const override { return "golden"; }
-  bool LabelsTokens() const { return config_.masked || config_.classifier->of_tokens; }
+  bool LabelsTokens() const {
+    return config_.masked || (config_.classifier && config_.classifier->of_tokens);
+  }
 
  private:
   const TransformerConfig& config_;
@@ -141,7 +158,9 @@ TEST_P(EncoderGolden, PaddingAndNeighboursChangeNoScore) {
   alone.inputs = alone.inputs.narrow(1, 0, length);
   for (auto& [name, field] : alone.fields) field = field.narrow(1, 0, length);
   const Tensor score = model.Hidden(alone, /*training=*/false);
-  const Tensor of_text = data_.LabelsTokens() ? together[0].narrow(0, 0, length) : together[0];
+  const Tensor of_text = data_.LabelsTokens()              ? together[0].narrow(0, 0, length)
+                         : config_.transformer.finds_spans ? together[0].narrow(1, 0, length)
+                                                           : together[0];
   EXPECT_LT((of_text - score[0]).abs().max().item<double>(), 1e-5);
 }
 
@@ -171,6 +190,22 @@ TEST(MaskedHead, ABatchWithoutMaskedTokensLosesNothing) {
       EXPECT_EQ(parameter.grad().to_dense().abs().max().item<float>(), 0) << name;
     }
   }
+}
+
+TEST(ClassifierOfDecoders, WithoutAPaddingTokenTheLastTokenCounts) {
+  nlohmann::json config = GoldenEncoders()["gpt2_texts"]["config"];
+  const auto scores = [&](const ModelConfig& of, const std::vector<int64_t>& samples) {
+    FormulaWeights weights(of);
+    GoldenTexts data(of.transformer);
+    return InMemoryModel(*BuildTransformer(of.transformer), weights).Hidden(*data.Get(samples));
+  };
+  const Tensor with = scores(ConfigOf(config), {0, 1, 2, 3});
+  config["pad_token_id"] = nullptr;
+  const Tensor without = scores(ConfigOf(config), {0, 1, 2, 3});
+  // The first text ends in the padding token.
+  EXPECT_GT((with[0] - without[0]).abs().max().item<double>(), 0.1);
+  EXPECT_TRUE(torch::equal(with.slice(0, 1), without.slice(0, 1)));
+  EXPECT_TRUE(torch::allclose(scores(ConfigOf(config), {0})[0], without[0], 1e-5, 1e-5));
 }
 
 std::vector<std::string> GoldenEncoderNames() {

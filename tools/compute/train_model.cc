@@ -362,6 +362,7 @@ absl::Status ReadInputs(Inputs& in) {
 
   ASSIGN_OR_RETURN(in.data, task.OpenData({config, in.model_config, in.tokenizer.get()}));
   if (task.reads_texts() && !in.tokenizer && config.train.rank == 0) LoadExportedTokenizer(in);
+  if (auto measured = in.data->measured_loss()) in.model.loss = std::move(measured);
   config.samples = in.data->layout();
   config.train.data_size = in.data->train_size();
   config.train.evaluation_size = in.data->evaluation_size();

@@ -165,6 +165,19 @@ TEST(LoraConfig, AnAdapterThatIsThereSaysWhetherItHasAClassifier) {
   }
 }
 
+TEST(LoraConfig, OfAModelThatAnswersQuestionsItsHeadIsTrainedWhole) {
+  ModelShape bert = ShapeOfType("bert");
+  bert.classifier = "qa_outputs";
+  bert.finds_spans = true;
+  AdapterChoice choice;
+  choice.lora.emplace();
+  const LoraConfig lora = *ResolveLora(choice, bert);
+  EXPECT_THAT(lora.modules_to_save, ElementsAre("qa_outputs"));
+  EXPECT_EQ(AdapterConfigJson(lora, "base", false)["task_type"], "QUESTION_ANS");
+  choice.lora->task_type = "SEQ_CLS";
+  EXPECT_THAT(ResolveLora(choice, bert).status().message(), HasSubstr("QUESTION_ANS"));
+}
+
 TEST(LoraConfig, OfAClassifierItsHeadIsTrainedWhole) {
   ModelShape bert = ShapeOfType("bert");
   bert.classifier = "classifier";
@@ -197,7 +210,10 @@ TEST(LoraConfig, OfAClassifierItsHeadIsTrainedWhole) {
           "modules_to_save": ["classifier", "score"]})",
       "adapter_config.json");
   ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_THAT(read->modules_to_save, ElementsAre("classifier"));
+  EXPECT_THAT(ResolveLora({.lora = *read}, bert)->modules_to_save, ElementsAre("classifier"));
+  ModelShape llama = ShapeOfType("llama");
+  llama.classifier = "score";
+  EXPECT_THAT(ResolveLora({.lora = *read}, llama)->modules_to_save, ElementsAre("score"));
 }
 
 }  // namespace

@@ -113,10 +113,14 @@ TEST(EncoderConfig, WhatContradictsItselfOrIsNotBuiltIsNamed) {
   EXPECT_THAT(Objection({{"problem_type", "ranking"}}), HasSubstr("problem_type"));
   EXPECT_THAT(Objection({{"position_embedding_type", "relative_key"}}), HasSubstr("relative_key"));
   EXPECT_THAT(Objection({{"is_decoder", true}}), HasSubstr("is_decoder"));
-  EXPECT_THAT(Objection({{"architectures", {"BertForQuestionAnswering"}}}),
+  EXPECT_THAT(Objection({{"architectures", {"BertForMultipleChoice"}}}),
               HasSubstr("BertForMaskedLM"));
   EXPECT_THAT(Objection({{"architectures", nullptr}}),
-              HasSubstr("train takes it with --task classify or --task masked-lm"));
+              HasSubstr("train takes it with --task classify or --task question-answering or "
+                        "--task masked-lm"));
+  const nlohmann::json three = {{"0", "a"}, {"1", "b"}, {"2", "c"}};
+  EXPECT_THAT(Objection({{"architectures", {"BertForQuestionAnswering"}}, {"id2label", three}}),
+              HasSubstr("the config has 3 labels"));
   EXPECT_EQ(Objection({}), "");
 }
 
@@ -135,6 +139,32 @@ TEST(EncoderConfig, DropoutsAreTransformers) {
   EXPECT_EQ(distilbert.transformer.classifier->dropout, 0.2);
   EXPECT_EQ(distilbert.transformer.residual_dropout, 0.05);
   EXPECT_FALSE(distilbert.transformer.attention_output_dropout);
+}
+
+TEST(EncoderConfig, AnswersHaveTwoScoresOfEachToken) {
+  for (const auto& [type, architecture, dropout] :
+       {std::tuple("bert", "BertForQuestionAnswering", 0.0),
+        std::tuple("roberta", "RobertaForQuestionAnswering", 0.0),
+        std::tuple("distilbert", "DistilBertForQuestionAnswering", 0.25)}) {
+    SCOPED_TRACE(type);
+    const bool distilled = dropout > 0;
+    const ModelConfig config = *ParseEncoder(
+        type, architecture,
+        distilled ? nlohmann::json({{"qa_dropout", 0.25}}) : nlohmann::json::object());
+    EXPECT_EQ(config.task(), ModelTask::kQuestionAnswering);
+    EXPECT_FALSE(config.transformer.classifier);
+    EXPECT_EQ(config.transformer.span_dropout, dropout);
+    const TensorNames names = TensorNamesOf(config);
+    EXPECT_EQ(names.shapes.at("qa_outputs.weight")[0], 2u);
+    EXPECT_EQ(names.shapes.at("qa_outputs.bias")[0], 2u);
+    EXPECT_THAT(names.new_head, ElementsAre("qa_outputs."));
+    EXPECT_EQ(names.head, "");
+    for (const auto& [name, shape] : names.shapes) EXPECT_THAT(name, Not(HasSubstr("pooler")));
+    EXPECT_EQ(ExportedConfig(config)["architectures"][0], architecture);
+    EXPECT_EQ(config.shape.classifier, "qa_outputs");
+    EXPECT_TRUE(config.shape.finds_spans);
+    EXPECT_FALSE(config.shape.has_logits());
+  }
 }
 
 TEST(EncoderConfig, TheArchitectureSaysTheTask) {

@@ -266,6 +266,20 @@ TEST(ModelTaskFlag, TakesThePlaceOfArchitectures) {
       {"opt", R"(["OPTForQuestionAnswering", "OPTModel"])", ModelTask::kCausalLm, "OPTForCausalLM",
        true},
       {"qwen2", R"([])", ModelTask::kCausalLm, "", false},
+      {"qwen2", R"([])", ModelTask::kClassify, "Qwen2ForSequenceClassification", true},
+      {"qwen3", R"(["Qwen3ForCausalLM"])", ModelTask::kClassify, "Qwen3ForSequenceClassification",
+       true},
+      {"gpt2", R"(["GPT2ForSequenceClassification"])", ModelTask::kClassify, "", false},
+      {"gpt_neox", R"(["GPTNeoXModel"])", ModelTask::kClassify, "GPTNeoXForSequenceClassification",
+       true},
+      {"mistral", R"(["MistralForSequenceClassification"])", ModelTask::kCausalLm,
+       "MistralForCausalLM", true},
+      {"bert", R"(["BertForMaskedLM"])", ModelTask::kQuestionAnswering, "BertForQuestionAnswering",
+       true},
+      {"distilbert", R"(["DistilBertForQuestionAnswering"])", ModelTask::kQuestionAnswering, "",
+       false},
+      {"data2vec-text", R"(["Data2VecTextModel"])", ModelTask::kQuestionAnswering,
+       "Data2VecTextForQuestionAnswering", true},
       {"phi3", R"(["Phi3ForTokenClassification"])", ModelTask::kCausalLm, "Phi3ForCausalLM", true},
       {"t5", R"(["T5EncoderModel"])", ModelTask::kSeq2Seq, "T5ForConditionalGeneration", true},
       {"mt5", R"(["MT5ForQuestionAnswering"])", ModelTask::kSeq2Seq, "MT5ForConditionalGeneration",
@@ -299,6 +313,42 @@ TEST(ModelTaskFlag, TakesThePlaceOfArchitectures) {
     if (!without.ok() || without->unsupported.empty()) continue;
     EXPECT_THAT(without->unsupported,
                 testing::Contains(HasSubstr("--task " + ModelTaskName(c.task))));
+  }
+}
+
+TEST(ClassifierOfDecoders, HasTheScoresOfTheLastToken) {
+  const auto parse = [](const std::string& type, const std::string& stem, const char* more) {
+    return *Parse(absl::StrCat(R"({"model_type": ")", type,
+                               R"(", "vocab_size": 50, "hidden_size": 16,
+        "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2,
+        "architectures": [")",
+                               stem, R"(ForSequenceClassification"], "tie_word_embeddings": true,
+        "id2label": {"0": "bad", "1": "good", "2": "none"})",
+                               more, "}"));
+  };
+  for (const auto& [type, stem] : {std::pair("llama", "Llama"), std::pair("qwen2", "Qwen2"),
+                                   std::pair("qwen3", "Qwen3"), std::pair("mistral", "Mistral"),
+                                   std::pair("gpt2", "GPT2"), std::pair("gpt_neox", "GPTNeoX")}) {
+    SCOPED_TRACE(type);
+    const ModelConfig config = parse(type, stem, R"(, "pad_token_id": 7)");
+    EXPECT_THAT(config.unsupported, testing::IsEmpty());
+    EXPECT_EQ(config.task(), ModelTask::kClassify);
+    EXPECT_TRUE(config.transformer.classifier->of_last_token);
+    EXPECT_EQ(config.transformer.classifier->padding_token, 7);
+    EXPECT_EQ(config.transformer.classifier->labels.size(), 3u);
+    const TensorNames names = TensorNamesOf(config);
+    EXPECT_EQ(names.shapes.at("score.weight"), (std::vector<uint64_t>{3, 16}));
+    EXPECT_EQ(names.shapes.count("score.bias"), 0u);
+    EXPECT_EQ(names.shapes.count("lm_head.weight") + names.shapes.count("embed_out.weight"), 0u);
+    EXPECT_EQ(names.tied_to, "");
+    EXPECT_THAT(names.new_head, testing::ElementsAre("score."));
+    EXPECT_THAT(names.other_heads, testing::Contains("lm_head."));
+    EXPECT_EQ(config.shape.classifier, "score");
+    EXPECT_FALSE(config.shape.has_logits());
+    EXPECT_EQ(ExportedConfig(config)["architectures"][0],
+              absl::StrCat(stem, "ForSequenceClassification"));
+    EXPECT_FALSE(parse(type, stem, R"(, "pad_token_id": null)")
+                     .transformer.classifier->padding_token.has_value());
   }
 }
 
