@@ -83,7 +83,6 @@ void Passes::Measure(const UpdateScalars& scalars, int measure, Done done) {
 }
 
 void Passes::Announce(const UpdateScalars& scalars) {
-  SPILLWAY_CHECK(scalars.step >= scalars_.step);
   scalars_ = scalars;
   if (plan_.schedule.update == UpdateMode::kDeferred) UpdateDeferred(gradients_version_ + 1);
 }

@@ -31,7 +31,7 @@ class Passes final : private TileListener {
   // time. REQUIRES: every gradient is rounded, and no measure is under way.
   void Measure(const UpdateScalars& scalars, int measure, Done done);
   // Sets the scalars of the updates that begin from now on; where all updates are deferred, starts
-  // them. REQUIRES: scalars.step does not go back.
+  // them.
   void Announce(const UpdateScalars& scalars);
   // Every gradient of the step that makes `version` has been taken: starts the step's deferred
   // updates in the order in which the next forward needs the units, and puts those that wait into

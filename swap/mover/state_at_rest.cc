@@ -35,7 +35,6 @@ absl::Status StateAtRest::LoadResident(bool only_in_place) {
 
 absl::Status StateAtRest::ReadTile(int unit, int tile, int first_plane, int last_plane,
                                    std::vector<char*>& planes) {
-  SPILLWAY_CHECK(context_.engine->pending() == 0);
   tile_buffers_->PointAtPlanes(unit, tile, plan_.tile_buffers > 0 ? 0 : -1, planes);
   if (plan_.HomeOnDevice(unit, 0)) {
     device_tiles_->CopyPlanes(unit, tile, /*to_device=*/false, planes);

@@ -11,8 +11,8 @@
 namespace spillway {
 
 // The mover's thread, which each method blocks until all of its transfers have ended. A transfer
-// that fails, or brings other bytes than were written, is the status. REQUIRES: everything is at
-// rest.
+// that fails, or brings other bytes than were written, is the status. REQUIRES: no pass is under
+// way; and for LoadResident no transfer either.
 class StateAtRest {
  public:
   StateAtRest(const MoverContext& context, const TileBuffers* tile_buffers,

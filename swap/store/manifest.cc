@@ -25,9 +25,6 @@ std::string Quoted(const std::string& text) { return nlohmann::json(text).dump()
 
 void AppendTile(const ManifestTile& tile, int num_planes, std::string* body) {
   SPILLWAY_CHECK(tile.generations.size() == num_planes && tile.checksums.size() == num_planes);
-  SPILLWAY_CHECK(tile.slot < 2);
-  SPILLWAY_CHECK(tile.slot_offsets[0] % kStoreAlignment == 0 &&
-                 tile.slot_offsets[1] % kStoreAlignment == 0);
   absl::StrAppend(body, "[", tile.file, ",", tile.slot_offsets[0], ",", tile.slot_offsets[1], ",",
                   tile.slot, ",[", absl::StrJoin(tile.generations, ","), "],[");
   for (int i = 0; i < num_planes; ++i) {
@@ -47,7 +44,7 @@ void AppendTileInPlace(const ManifestTile& tile, std::string* body) {
   }
 }
 
-void AppendInPlace(const InPlaceUnits& in_place, const StateLayout& layout, std::string* body) {
+void AppendInPlace(const InPlaceUnits& in_place, std::string* body) {
   body->append("],\n\"model_files\":[");
   absl::string_view comma = "";
   for (const ModelFile& file : in_place.files) {
@@ -58,11 +55,9 @@ void AppendInPlace(const InPlaceUnits& in_place, const StateLayout& layout, std:
   absl::string_view unit_comma = "\n";
   for (size_t unit = 0; unit < in_place.units.size(); ++unit) {
     if (!in_place.Has(static_cast<int>(unit))) continue;
-    SPILLWAY_CHECK(layout.frozen(static_cast<int>(unit)));
     absl::StrAppend(body, unit_comma, "[", unit, ",[");
     comma = "";
     for (const FilePiece& piece : in_place.units[unit]) {
-      SPILLWAY_CHECK(piece.file < in_place.files.size());
       absl::StrAppend(body, comma, "[", piece.file, ",", piece.file_offset, ",", piece.size_bytes,
                       ",", piece.unit_offset, ",", Quoted(piece.tensor), "]");
       comma = ",\n";
@@ -116,7 +111,7 @@ std::string EncodeBody(const Manifest& manifest) {
     absl::StrAppend(&body, comma, "[", Quoted(file.path), ",", file.size_bytes, "]");
     comma = ",\n";
   }
-  if (manifest.in_place.any()) AppendInPlace(manifest.in_place, layout, &body);
+  if (manifest.in_place.any()) AppendInPlace(manifest.in_place, &body);
   body.append("],\n\"tiles\":[");
   SPILLWAY_CHECK(manifest.tiles.size() == layout.num_units());
   for (int unit = 0; unit < layout.num_units(); ++unit) {
@@ -128,7 +123,6 @@ std::string EncodeBody(const Manifest& manifest) {
       if (manifest.in_place.Has(unit)) {
         AppendTileInPlace(tile, &body);
       } else {
-        SPILLWAY_CHECK(tile.file < manifest.files.size());
         AppendTile(tile, layout.NumPlanes(unit), &body);
       }
       comma = ",\n";

@@ -102,7 +102,6 @@ std::vector<uint64_t> SwapStore::DealSpilled(const SpillRoom& spill,
   std::vector<uint64_t> end = slot_bytes_;
   for (int unit = 0; unit < spill.gradients.size(); ++unit) {
     if (!spill.gradients[unit]) continue;
-    SPILLWAY_CHECK(!layout_.frozen(unit));
     for (int t = 0; t < layout_.NumTiles(unit); ++t) {
       TileState& tile = tiles_[unit][t];
       tile.has_gradient = true;
@@ -447,8 +446,6 @@ void SwapStore::RecordWrite(int unit, int tile, int first_plane,
   const int slot = WritableSlot(state);
   SPILLWAY_CHECK(!two_slots_ || layout_.frozen(unit) || slot != state.committed_slot);
   for (size_t i = 0; i < checksums.size(); ++i) {
-    // State never goes back: the checksum of a place would pass for older bytes.
-    SPILLWAY_CHECK(generation >= state.planes[first_plane + i].generation);
     state.planes[first_plane + i] = {
         .generation = generation, .checksum = checksums[i], .slot = slot, .stale = false};
   }

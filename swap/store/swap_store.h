@@ -132,8 +132,7 @@ class SwapStore {
   TileLocation WritableTile(int unit, int tile, int first_plane) const;
 
   // Records that the write to WritableTile has completed and is now the current state, with
-  // one checksum per plane made under PlaneIdentity(..., generation). REQUIRES: a plane's
-  // generation does not go back.
+  // one checksum per plane made under PlaneIdentity(..., generation).
   void RecordWrite(int unit, int tile, int first_plane, absl::Span<const uint64_t> checksums,
                    uint64_t generation);
 

@@ -426,14 +426,13 @@ TEST(SwapStoreDeathTest, MisuseIsOurMistake) {
   EXPECT_DEATH(store->WritableTile(1, 3, 0), "");
 }
 
-TEST(SwapStoreDeathTest, AStateIsNotRecordedOverANewerOne) {
+TEST(SwapStoreDeathTest, WhatIsSpilledIsNotRecordedOverWhatIsNewer) {
   ScratchDirectory dir;
   StoreOptions options{.directories = {dir.path()}};
   options.spill.gradients = {true, false, false, false};
   options.spill.activation_bytes = {8192, 0, 0, 0};
   auto store = CreateStore(options);
   WriteEverything(*store, 3);
-  EXPECT_DEATH(WriteTile(*store, 0, 0, 0, 4, 2), "generation >= ");
   store->RecordGradientWrite(0, 0, 1, 3);
   EXPECT_DEATH(store->RecordGradientWrite(0, 0, 1, 2), "generation >= ");
   EXPECT_DEATH(store->RecordGradientWrite(1, 0, 1, 2), "has_gradient");
