@@ -294,10 +294,14 @@ class PipelineTokenizer : public Tokenizer {
       } else {
         tokens.clear();
         RETURN_IF_ERROR(model->Encode(part.word, &tokens));
-        written = decodes_one_by_one() ? FromByteAlphabet(part.word).value_or(part.word)
-                                       : absl::StrReplaceAll(part.word, {{kWordBegin, " "}});
+        written =
+            decodes_one_by_one() ? part.word : absl::StrReplaceAll(part.word, {{kWordBegin, " "}});
       }
-      if (!text.Find(written)) return std::nullopt;
+      if (!text.Find(written)) {
+        // Some pre-tokenizers write words in the byte alphabet, others leave that to the model.
+        written = FromByteAlphabet(written).value_or("");
+        if (written.empty() || !text.Find(written)) return std::nullopt;
+      }
       // Of an unknown word, whose tokens write something else, each has it all.
       const std::vector<size_t> ends = EndsInWord(written, tokens);
       const size_t added = written.size() - text.found_bytes();  // a space before it

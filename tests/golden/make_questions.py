@@ -164,7 +164,7 @@ if __name__ == "__main__":
          "answers": [] if a is None else [{"text": a, "answer_start": CONTEXT.index(a)}]}
         for i, q, a in QUESTIONS]}]}]}
     print(json.dumps({
-        "offsets": {name: offsets(name) for name in ("bert_uncased", "bert_cased", "bert_accents", "roberta", "xlm_roberta")},
+        "offsets": {name: offsets(name) for name in ("bert_uncased", "bert_cased", "bert_accents", "roberta")},
         "squad": squad, "seq_len": MOST, "overlap": OVERLAP, "most_tokens": LONGEST,
         "windows": {name: windows(name) for name in ("bert_uncased", "roberta")},
         "scores": [{"answer": a, "right": r, "exact": max(int(normalized(g) == normalized(a)) for g in r),
