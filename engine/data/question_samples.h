@@ -20,10 +20,10 @@ namespace spillway {
 
 struct QuestionWindow {
   EncodedText text;  // the question, then the part of the context
-  // Of each token its bytes in the context; none where it is not of the context.
+  // The byte range [begin, end) of each token in the context; none for tokens outside the context.
   std::vector<std::optional<std::pair<int64_t, int64_t>>> places;
-  // Of the answer's first and last token; both 0, the first token's, where the window has not all
-  // of it.
+  // Positions of the first and the last token of the answer; both 0 (the first token of the window)
+  // if the window does not contain the whole answer.
   int64_t first = 0, last = 0;
 };
 

@@ -93,7 +93,7 @@ class QuestionParser {
   QuestionParser(bool needs_answers, const Take& take)
       : needs_answers_(needs_answers), take_(take) {}
 
-  // What a parser asks after each value: whether it is kept.
+  // The parser callback: whether to keep the value that was just parsed.
   bool Keeps(int depth, json::parse_event_t event, json& value) {
     if (!status_.ok() || depth > kMostDepth) return false;
     if (event != json::parse_event_t::object_end || !value.contains("context")) return true;

@@ -18,8 +18,8 @@ enum class ClassifierProblem {
   kRegression,   // labels are numbers: mean squared error
 };
 
-// Scores of a text are classifier(drop(act(pooler(drop_in(x))))) of its first position's vector x in
-// an encoder, and classifier(norm(x)) of its last token's in a decoder; scores of tokens are
+// Scores of a text are classifier(drop(act(pooler(drop_in(x))))) of its first position's vector x
+// in an encoder, and classifier(norm(x)) of its last token's in a decoder; scores of tokens are
 // classifier(drop(x)) of each position's.
 struct ClassifierConfig {
   std::vector<std::string> labels;  // [label] name

@@ -174,7 +174,7 @@ const std::vector<MeasureKind>& MeasureKinds() {
       {"loss", true},       {"accuracy", false}, {"f1", false},        {"matthews", false},
       {"pearson", false},   {"spearman", false}, {"precision", false}, {"recall", false},
       {"perplexity", true}, {"bleu", false},     {"rouge1", false},    {"rouge2", false},
-      {"rougeL", false},    {"wer", true},       {"cer", true},       {"exact_match", false}};
+      {"rougeL", false},    {"wer", true},       {"cer", true},        {"exact_match", false}};
   return kinds;
 }
 

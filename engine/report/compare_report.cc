@@ -123,7 +123,9 @@ std::string DifferencesTable(const std::vector<ReportInput>& runs,
   for (size_t i = 0; i < runs.size(); ++i) {
     if (!runs[i].config.is_object()) continue;
     for (const auto& [name, setting] : runs[i].config.items()) {
-      if (name == "output" || !setting.is_object() || !setting.contains("value")) continue;
+      // "given" repeats flags whose values are settings of their own.
+      if (name == "output" || name == "given" || !setting.is_object() || !setting.contains("value"))
+        continue;
       Values& values = all[name];
       values.resize(runs.size());
       values[i] = SettingText(name, setting["value"]);

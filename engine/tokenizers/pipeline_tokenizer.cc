@@ -302,7 +302,8 @@ class PipelineTokenizer : public Tokenizer {
         written = FromByteAlphabet(written).value_or("");
         if (written.empty() || !text.Find(written)) return std::nullopt;
       }
-      // Of an unknown word, whose tokens write something else, each has it all.
+      // The tokens of an unknown word decode to another text, so each gets the place of the whole
+      // word.
       const std::vector<size_t> ends = EndsInWord(written, tokens);
       const size_t added = written.size() - text.found_bytes();  // a space before it
       const auto in_text = [&](size_t at) { return at < added ? 0 : at - added; };

@@ -15,9 +15,9 @@ namespace spillway {
 class TracedText {
  public:
   // Rewrites each character by itself, or with `keeps_marks` each together with the combining marks
-  // behind it. Normalizers that look further, such as a Replace of several characters, make another
-  // text of a whole one: whoever looks for that one's words here does not find them.
-  // Errors as of RewriteAll. REQUIRES: valid UTF-8; it outlives the object.
+  // after it. A normalizer with a longer context, such as a Replace of several characters, rewrites
+  // the whole text differently; Find does not find the words of that text. Errors as of RewriteAll.
+  // REQUIRES: valid UTF-8; it outlives the object.
   static absl::StatusOr<TracedText> Make(const std::vector<Rewrite>& rewrites,
                                          absl::string_view text, bool keeps_marks);
 
