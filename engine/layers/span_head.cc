@@ -10,7 +10,6 @@ namespace spillway {
 namespace {
 
 using torch::Tensor;
-using Parameters = std::vector<Tensor>;
 
 constexpr int kScoredSite = 0;
 
@@ -22,7 +21,8 @@ class SpanUnit : public Unit, TransformerPart {
 
   std::vector<ParameterSpec> parameters() const override { return specs_; }
 
-  Tensor Forward(const UnitContext& context, const Parameters& p, const Tensor& x) const override {
+  Tensor Forward(const UnitContext& context, const std::vector<Tensor>& p,
+                 const Tensor& x) const override {
     const Tensor scored = context.Dropout(x, config_.span_dropout, kScoredSite);
     return Project(context, p, ParameterRole::kClassifier, scored).transpose(1, 2).contiguous();
   }
@@ -36,13 +36,13 @@ class SpanLoss : public LossUnit {
 
   std::vector<ParameterSpec> parameters() const override { return {}; }
 
-  Tensor LossSum(const UnitContext& context, const Parameters& p, const Tensor& x,
+  Tensor LossSum(const UnitContext& context, const std::vector<Tensor>& p, const Tensor& x,
                  const Tensor& labels) const override {
     return torch::cross_entropy_loss(x.to(torch::kFloat32), labels, {}, torch::Reduction::Sum,
                                      kIgnoredLabel);
   }
 
-  Tensor Judge(const UnitContext& context, const Parameters& p, const Tensor& x,
+  Tensor Judge(const UnitContext& context, const std::vector<Tensor>& p, const Tensor& x,
                const Tensor& labels) const override {
     if (!measure_) return {};
     const Tensor scores = x.to(torch::kFloat32).view({-1, 2, x.size(1)}).transpose(1, 2);
@@ -56,7 +56,8 @@ class SpanLoss : public LossUnit {
     return {{"exact_match", kUnknown}, {"f1", kUnknown}};
   }
 
-  Tensor Logits(const UnitContext& context, const Parameters& p, const Tensor& x) const override {
+  Tensor Logits(const UnitContext& context, const std::vector<Tensor>& p,
+                const Tensor& x) const override {
     return x.to(torch::kFloat32);
   }
 
