@@ -28,7 +28,7 @@ using nlohmann::json;
 constexpr uint64_t kMostConfigBytes = 32 << 20;
 constexpr size_t kMostRecipeBytes = 256 << 10;
 
-// What starts ranks, and what becomes of an earlier run, is said at each start anew.
+// Flags that start ranks, or decide about an earlier run, are given at each start.
 constexpr const char* kStarters[] = {"--hostfile", "--launch"};
 constexpr const char* kAnew[] = {"--resume", "--overwrite", "--allow-change",
                                  "--resume_from_checkpoint", "--overwrite_output_dir"};

@@ -144,7 +144,7 @@ class SettingPicker {
     return Pick<T>(name, flag, setting, fallback, parse, word_of);
   }
 
-  // What the command line says of a setting; none: nothing.
+  // The text of a setting on the command line; none: it is not given.
   const Text& Given(const std::string& name) const;
   // The value of the table's default, as text; "" without one.
   static std::string DefaultOf(const std::string& name);

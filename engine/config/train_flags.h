@@ -56,7 +56,7 @@ struct TrainFlags {
   // Other programs' flags on the command line that change nothing here, and those that are refused.
   std::vector<std::string> without_effect, refused;
 
-  // What TakeConfigFile (engine/config/recipe.h) has read: the text of the file that --config named
+  // Read by TakeConfigFile (engine/config/recipe.h): the text of the file that --config named
   // on the command line and, if it was a recipe, that file's path. `config` is then the DeepSpeed
   // file that the recipe names, if any.
   Text config_text, recipe;

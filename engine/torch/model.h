@@ -295,7 +295,7 @@ class LossUnit {
 
   // Name in plans and messages.
   virtual std::string name() const = 0;
-  // As Unit::parameters. May be empty.
+  // Declares parameters like Unit::parameters. May be empty.
   virtual std::vector<ParameterSpec> parameters() const = 0;
   virtual std::vector<BorrowedParameter> borrowed() const { return {}; }
 

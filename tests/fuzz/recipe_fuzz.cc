@@ -11,7 +11,7 @@ SPILLWAY_FUZZ(recipe, 1000) {
   flags.config = file.path();
   const absl::Status taken = TakeConfigFile(&flags);
   if (!taken.ok()) return Refuse(taken, {absl::StatusCode::kInvalidArgument});
-  // What was taken can be said again.
+  // Flags that were taken can be given again.
   const nlohmann::json given = GivenFlags(flags);
   SPILLWAY_CHECK(ParseStrictJson(given.dump(), "given").ok());
   return flags.recipe.has_value();

@@ -324,7 +324,7 @@ TEST_F(GpuKernels, DropoutHasTheMasksAndTheBitsOfTheCpu) {
       for (uint64_t begin : {uint64_t{0}, uint64_t{1}, uint64_t{127}, uint64_t{128}, uint64_t{129},
                              (uint64_t{1} << 35) - 70, (uint64_t{1} << 40) + 5}) {
         for (uint64_t count : {1, 16, 127, 129, 2048, begin == 129 ? 100003 : 4099}) {
-          // What lies around the range stays.
+          // Values around the range stay.
           const std::vector<char> in = HardNumbers(dtype, count + 2, random, 1, true);
           std::vector<char> host = in;
           DropoutApply(key, p, begin, count, dtype, in.data() + bytes, host.data() + bytes);

@@ -21,7 +21,7 @@ class RecipeTest : public testing::Test {
     WriteFile(name, text);
     flags_.config = name;
   }
-  // What the recipe makes of the flags.
+  // The flags after the recipe was read.
   TrainFlags Taken() {
     TrainFlags flags = flags_;
     const absl::Status status = TakeConfigFile(&flags);

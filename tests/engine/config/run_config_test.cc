@@ -75,7 +75,7 @@ TEST_F(RunConfigTest, SettingsOfOtherTasksAreRefusedTogether) {
               testing::HasSubstr("--language is for --task transcribe, and"));
   EXPECT_THAT(refusal(ModelTask::kMaskedLm),
               testing::HasSubstr("--source-key is for --task seq2seq, transcribe, and"));
-  // What asks for nothing may be said of any model.
+  // A flag that turns something off fits every model.
   flags_ = {};
   flags_.model = "m";
   flags_.output = "o";

@@ -1,4 +1,4 @@
-// What is launched, and what a refused launch is. tests/gpu/kernels_test.cc holds the kernels'
+// Launches, and the status of a refused launch. tests/gpu/kernels_test.cc holds the kernels'
 // bodies to the CPU's loops, bit for bit.
 #include "engine/cuda/device_arithmetic.h"
 
