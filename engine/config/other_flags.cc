@@ -74,8 +74,6 @@ constexpr OtherFlag kTrainFlags[] = {
     {"--max_seq_length", kAlias, kOne, "--seq-len"},
     {"--seq_length", kAlias, kOne, "--seq-len"},
     {"--mlm_probability", kAlias, kOne, "--mask-probability"},
-    {"--doc_stride", kAlias, kOne, "--doc-stride"},
-    {"--max_answer_length", kAlias, kOne, "--max-answer-length"},
     {"--null_score_diff_threshold", kAlias, kOne, "--null-score-threshold"},
     {"--audio_column_name", kAlias, kOne, "--source-key"},
     {"--text_column", kAlias, kOne, "--source-key"},

@@ -106,7 +106,7 @@ TEST(LoraConfig, ATextIsAPatternButForAllLinear) {
 TEST(LoraConfig, WhatIsRefusedIsNamedWithItsLine) {
   const std::pair<json, const char*> cases[] = {
       {{{"peft_type", "IA3"}}, "peft_type is \"IA3\""},
-      {{{"task_type", "QUESTION_ANS"}}, "task_type is \"QUESTION_ANS\""},
+      {{{"task_type", "FEATURE_EXTRACTION"}}, "task_type is \"FEATURE_EXTRACTION\""},
       {{{"r", 0}}, "r is 0"},
       {{{"r", 2.5}}, "r is 2.5"},
       {{{"lora_alpha", -1}}, "lora_alpha is -1"},

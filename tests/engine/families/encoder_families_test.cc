@@ -213,11 +213,11 @@ TEST(EncoderConfig, ATaskThatIsGivenTakesThePlaceOfTheArchitecture) {
   EXPECT_EQ(parse(bare, ModelTask::kClassifyImage)->original["architectures"][0], "ResNetModel");
 
   EXPECT_THAT(parse(nlohmann::json::object(), ModelTask::kCausalLm).status().message(),
-              HasSubstr("there is no --task causal-lm, but --task classify or --task masked-lm"));
+              HasSubstr("there is no --task causal-lm, but --task classify"));
   EXPECT_THAT(parse({{"model_type", "t5"}}, ModelTask::kTranscribe).status().message(),
               HasSubstr("--task transcribe (or translate), but --task seq2seq"));
   const nlohmann::json gpt2 = {{"model_type", "gpt2"}};
-  EXPECT_EQ(parse(gpt2, ModelTask::kClassify).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(parse(gpt2, ModelTask::kMaskedLm).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(parse(gpt2, ModelTask::kCausalLm)->original, gpt2);
 }
 

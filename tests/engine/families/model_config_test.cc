@@ -165,8 +165,8 @@ TEST(Gpt2Config, RefusesWhatWouldChangeTheLogits) {
   EXPECT_THAT(Refusal("quantization_config", R"({"bits": 4})"), HasSubstr("quantised"));
   EXPECT_THAT(Refusal("activation_function", "\"prelu\""),
               AllOf(HasSubstr("prelu"), HasSubstr("gelu_new, ")));
-  EXPECT_THAT(Refusal("architectures", "[\"GPT2ForSequenceClassification\"]"),
-              AllOf(HasSubstr("GPT2ForSequenceClassification"), HasSubstr("GPT2LMHeadModel")));
+  EXPECT_THAT(Refusal("architectures", "[\"GPT2ForQuestionAnswering\"]"),
+              AllOf(HasSubstr("GPT2ForQuestionAnswering"), HasSubstr("GPT2LMHeadModel")));
   EXPECT_TRUE(Parse(R"({"model_type": "gpt2", "add_cross_attention": false, "pruned_heads": {},
                         "is_encoder_decoder": false, "architectures": null})")
                   .ok());
