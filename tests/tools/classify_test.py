@@ -206,7 +206,7 @@ class ClassifyTest(CliTest):
             f"{row['sentence']},{row['label']}\n" for row in self.rows_in))
         encoder = {key: value for key, value in BERT.items() if key != "architectures"}
         self.write("model-in/config.json", encoder)
-        self.assert_run(self.classify(), 2, "no architectures", "--task classify or --task masked-lm")
+        self.assert_run(self.classify(), 2, "no architectures", "--task classify or --task question-answering")
         self.write("model-in/config.json", encoder | {"architectures": ["BertForMaskedLM"]})
         self.assert_run(self.classify(data=table), 2, "train.csv", "--task classify")
         self.assert_run(self.classify(task="seq2seq"), 2, "no --task seq2seq", "--task masked-lm")

@@ -138,9 +138,9 @@ class FamiliesTest(CliTest):
             data += raw
         self.write("model-in/model.safetensors", with_header(json.dumps(header), bytes(data)))
         self.begin_afresh()
-        config = LLAMA | {"vocab_size": 256, "architectures": ["LlamaForSequenceClassification"]}
+        config = LLAMA | {"vocab_size": 256, "architectures": ["LlamaForTokenClassification"]}
         self.assert_run(self.train_family(config), 2, "train takes it with --task causal-lm")
-        self.assert_run(self.train_family(config, task="classify"), 2, "--task causal-lm")
+        self.assert_run(self.train_family(config, task="masked-lm"), 2, "--task causal-lm")
         self.assert_run(self.train_family(config, task="causal-lm", steps=1), 0,
                         "left aside, as tensors of another head: score.weight", "begun anew: lm_head.weight")
         exported = read_json(self.output, "model", "config.json")
@@ -390,8 +390,8 @@ class FamiliesTest(CliTest):
         for change, words in (
                 ({"rope_scaling": {"rope_type": "longrope", "factor": 2}}, ["longrope", "short_factor"]),
                 ({"num_key_value_heads": 3}, ["num_key_value_heads 3", "4 heads"]),
-                ({"architectures": ["LlamaForSequenceClassification"]},
-                 ["LlamaForSequenceClassification", "LlamaForCausalLM"])):
+                ({"architectures": ["LlamaForTokenClassification"]},
+                 ["LlamaForTokenClassification", "LlamaForCausalLM"])):
             with self.subTest(change):
                 self.assert_run(self.train_family(LLAMA | change), 2, *words)
                 self.assert_nothing_left()
