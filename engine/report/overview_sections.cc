@@ -87,9 +87,10 @@ std::string MachineText(const RunPart& part) {
 // Extrapolates the time of the steps so far, including pauses. None before two steps.
 std::optional<double> SecondsLeft(const ReportInput& input) {
   const ReportSeries& steps = input.rows->steps;
-  const int64_t left = input.run.steps - LastStep(input);
+  // In double: the files of a run may have any number.
+  const double left = static_cast<double>(input.run.steps) - static_cast<double>(LastStep(input));
   if (steps.rows() < 2 || left <= 0) return std::nullopt;
-  return SecondsSoFar(*input.rows) / static_cast<double>(steps.rows()) * static_cast<double>(left);
+  return SecondsSoFar(*input.rows) / static_cast<double>(steps.rows()) * left;
 }
 
 // Returns "2.5".

@@ -1,5 +1,6 @@
 // What lies beside a tokenizer: chars.json alone, or tokenizer_config.json and its like beside a
 // tokenizer.json.
+#include <fstream>
 #include <numeric>
 
 #include "engine/data/char_tokenizer.h"
@@ -9,8 +10,11 @@
 namespace spillway {
 
 SPILLWAY_FUZZ(chars_json, 1000) {
-  const MemoryFile file(input);
-  const auto tokenizer = LoadCharTokenizer(file.path());
+  // A plain file in a folder: a tokenizer's link out of its folder is refused.
+  static const ScratchDirectory given;
+  const std::string path = given.path() + "/chars.json";
+  std::ofstream(path, std::ios::binary) << input;
+  const auto tokenizer = LoadCharTokenizer(path);
   if (!tokenizer.ok()) return Refuse(tokenizer.status(), {absl::StatusCode::kInvalidArgument});
   std::vector<int64_t> all((*tokenizer)->vocabulary_size());
   SPILLWAY_CHECK(!all.empty());
