@@ -20,7 +20,6 @@ file(GLOB cluster_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cluster/
 list(FILTER cluster_sources EXCLUDE REGEX "_test\\.cc$")
 add_library(spillway_cluster_parts OBJECT)
 spillway_compile_together(spillway_cluster_parts ${cluster_sources})
-spillway_precompile(spillway_cluster_parts)
 target_link_libraries(spillway_cluster_parts PUBLIC spillway_engine_core)
 target_compile_options(spillway_cluster_parts PRIVATE -O2)
 spillway_tests(spillway_cluster_test cluster spillway_engine_core)
