@@ -26,7 +26,7 @@ struct AnswerOptions {
   // A question may have no answer: then the empty one is given where its score (of the first token
   // as both, the least of all windows) is above that of the best other one by more than this. None:
   // every question has an answer.
-  std::optional<double> null_threshold;
+  std::optional<double> null_threshold = {};
 };
 
 struct FoundAnswer {
